@@ -1,0 +1,211 @@
+"""Value types: names, releases as they are, releases as they should be.
+
+Everything here is immutable and knows nothing of Helm's or Kubernetes' clients.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+DOMAIN = "helm-operator.io"
+"""Prefix of our labels, annotations and finalizer."""
+
+OWNER_LABEL = f"{DOMAIN}/owner-uid"
+"""Label on release Secrets: uid of the custom resource that the release belongs to."""
+
+INPUT_LABEL = f"{DOMAIN}/input-digest"
+"""Label on release Secrets: digest of the inputs that made the revision."""
+
+FINALIZER = f"{DOMAIN}/uninstall-release"
+
+FOREIGN_FINALIZERS = ("helm.sdk.operatorframework.io/uninstall-release", "uninstall-helm-release")
+"""operator-sdk's finalizers: they mean the same and go together with ours."""
+
+ADOPT_ANNOTATION = f"{DOMAIN}/adopt"
+"""On a custom resource, one-shot: take over the existing release of its name."""
+
+MAX_NAME = 53
+"""Helm's limit for release names, in characters."""
+
+
+class ReleaseStatus(StrEnum):
+    """Helm's words for the state of one revision.
+
+    Source: helm.sh/helm/v4/pkg/release/common, type Status.
+    """
+
+    UNKNOWN = "unknown"
+    DEPLOYED = "deployed"
+    UNINSTALLED = "uninstalled"
+    SUPERSEDED = "superseded"
+    FAILED = "failed"
+    UNINSTALLING = "uninstalling"
+    PENDING_INSTALL = "pending-install"
+    PENDING_UPGRADE = "pending-upgrade"
+    PENDING_ROLLBACK = "pending-rollback"
+
+    @property
+    def pending(self) -> bool:
+        """Whether an action holds the release (Helm refuses another one meanwhile)."""
+        return self.value.startswith("pending-")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReleaseKey:
+    """Where a release lives: the namespace of its records, and its name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectRef:
+    """One object of a release. `namespace` is empty for cluster-scoped objects."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f'{self.kind} "{self.name}"'
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    def as_json(self) -> Json:
+        scope = {"namespace": self.namespace} if self.namespace else {}
+        return {"apiVersion": self.api_version, "kind": self.kind, **scope, "name": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class ChartInfo:
+    """Which chart made a revision. `digest` is ours (`sha256:…`), empty where unknown."""
+
+    name: str
+    version: str
+    app_version: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRecord:
+    """One revision as its Secret's metadata tells it; the payload is not looked at."""
+
+    key: ReleaseKey
+    revision: int
+    status: ReleaseStatus
+    owner_uid: str | None
+    input_digest: str | None
+    changed_at: float
+    """Unix time in seconds of Helm's last write (labels modifiedAt, createdAt)."""
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseContent:
+    """What the payload of one release Secret says."""
+
+    revision: int
+    status: ReleaseStatus
+    description: str
+    notes: str
+    chart: ChartInfo
+    values: Json
+    """The user-supplied values (Helm: config), without the chart's defaults."""
+    first_deployed: str
+    last_deployed: str
+    objects: tuple[Json, ...]
+    """The manifest's objects in Helm's order; Lists are flattened, hooks are not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredRelease:
+    """What Helm shall be asked for; made by `plan`, never changed."""
+
+    key: ReleaseKey
+    owner_uid: str
+    chart: ChartInfo
+    chart_path: Path
+    values: Json
+    values_digest: str
+    input_digest: str
+    """At most 63 characters (a label value): chart, values and options that make a revision."""
+    timeout: float = 300.0
+    """Seconds that Helm waits for any single operation."""
+    wait: bool = False
+    history_max: int = 10
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {OWNER_LABEL: self.owner_uid, INPUT_LABEL: self.input_digest}
+
+
+@dataclass(frozen=True, slots=True)
+class CustomResource:
+    """The parts of a custom resource that a pass looks at."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    deleting: bool
+    finalizers: tuple[str, ...]
+    annotations: Mapping[str, str]
+    spec: Any
+    status: Json = field(default_factory=dict)
+
+    @classmethod
+    def from_body(cls, body: Mapping[str, Any]) -> CustomResource:
+        """Read a custom resource from its API form.
+
+        Raises:
+            KeyError: `body` lacks name or uid; the API server never sends that.
+        """
+        meta = body["metadata"]
+        status = body.get("status")
+        return cls(
+            api_version=body.get("apiVersion", ""),
+            kind=body.get("kind", ""),
+            namespace=meta.get("namespace") or "",
+            name=meta["name"],
+            uid=meta["uid"],
+            generation=meta.get("generation") or 0,
+            resource_version=meta.get("resourceVersion") or "",
+            deleting=bool(meta.get("deletionTimestamp")),
+            finalizers=tuple(meta.get("finalizers") or ()),
+            annotations=dict(meta.get("annotations") or {}),
+            spec=body.get("spec"),
+            status=dict(status) if isinstance(status, Mapping) else {},
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def release_name(name: str) -> str:
+    """Return the release name for a custom resource's name.
+
+    Names over Helm's 53 characters become their first 40, a dash and 12 hexadecimal
+    digits of the name's SHA-256.
+    """
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
