@@ -208,4 +208,6 @@ def release_name(name: str) -> str:
     """
     if len(name) <= MAX_NAME:
         return name
-    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    # A name may not have a dot beside a dash, so a cut behind a dot drops the dot.
+    head = name[:40].rstrip(".")
+    return f"{head}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"

@@ -1,0 +1,39 @@
+"""What the operator asks of Helm: the one port, which `HelmCli` and the tests' fake implement."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from helm_operator.release import DesiredRelease, ReleaseKey
+
+
+class Helm(Protocol):
+    """Runs Helm's actions on releases of one cluster.
+
+    Every method raises HelmError on failure and leaves the release as Helm left it.
+    A cancelled call ends helm (SIGTERM, then SIGKILL after the grace) before it returns,
+    so that nothing acts on the release afterwards.
+    """
+
+    @property
+    def field_manager(self) -> str:
+        """The field manager under which Helm writes objects."""
+
+    async def version(self) -> str:
+        """Return Helm's version, such as `v4.3.1`."""
+
+    async def install(self, desired: DesiredRelease) -> None:
+        """Create the release. An existing release of that name is an error (NAME_IN_USE)."""
+
+    async def upgrade(self, desired: DesiredRelease) -> None:
+        """Make a new revision of an existing release; values of earlier ones are not reused."""
+
+    async def rollback(self, key: ReleaseKey, revision: int, *, timeout: float, history_max: int) -> None:
+        """Make a new revision that repeats `revision`. `timeout` is in seconds."""
+
+    async def uninstall(self, key: ReleaseKey, *, timeout: float) -> str:
+        """Delete the release, its objects and its history; `timeout` is in seconds.
+
+        Returns Helm's remarks, such as objects that it left alone; empty where there are none.
+        A release that does not exist is an error (NOT_FOUND).
+        """

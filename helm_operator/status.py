@@ -1,0 +1,375 @@
+"""The whole status of a custom resource, computed once from what one pass saw and did.
+
+`build_status` is pure. Who calls it writes the result only where it differs.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from helm_operator.conditions import Condition, ConditionSet, ConditionType, cut
+from helm_operator.decision import Action, Attempt, Decision
+from helm_operator.errors import HelmError, HelmErrorKind, PassError
+from helm_operator.release import (
+    DesiredRelease,
+    Json,
+    ObjectRef,
+    ReleaseContent,
+    ReleaseRecord,
+    ReleaseStatus,
+)
+
+HISTORY: Final = 5
+"""Revisions that status.history shows, newest first."""
+
+_SUCCESS: Final = {
+    Action.INSTALL: "InstallSuccessful",
+    Action.UPGRADE: "UpdateSuccessful",
+    Action.RECOVER: "RecoverySuccessful",
+    Action.UNINSTALL: "UninstallSuccessful",
+}
+_FAILURE: Final = {
+    Action.INSTALL: "InstallError",
+    Action.UPGRADE: "UpdateError",
+    Action.RECOVER: "RollbackError",
+    Action.UNINSTALL: "UninstallError",
+}
+
+IRRECONCILABLE: Final = {
+    HelmErrorKind.VALUES: "InvalidValues",
+    HelmErrorKind.RENDER: "RenderError",
+    HelmErrorKind.CHART: "ChartError",
+    HelmErrorKind.OWNERSHIP: "OwnershipConflict",
+    HelmErrorKind.NAME_IN_USE: "ReleaseConflict",
+    HelmErrorKind.LOCKED: "ReleaseLocked",
+    HelmErrorKind.UNREACHABLE: "ApiUnavailable",
+    HelmErrorKind.FORBIDDEN: "Forbidden",
+    HelmErrorKind.CRASHED: "HelmUnavailable",
+}
+"""Failures that kept Helm from acting at all; the others are a failed action and no more."""
+
+_NOT_TRIED: Final = frozenset(
+    {HelmErrorKind.LOCKED, HelmErrorKind.UNREACHABLE, HelmErrorKind.NAME_IN_USE, HelmErrorKind.CRASHED}
+)
+"""Helm never got to the release: whether the release failed is not known, so it stays as it was."""
+
+TERMINAL: Final = frozenset({HelmErrorKind.VALUES})
+"""The same input fails in the same way for ever: no retry before it changes."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one pass saw and did, filled in step by step; an early end leaves the rest empty."""
+
+    generation: int | None
+    looked: bool = False
+    """Whether `records` were observed."""
+    records: tuple[ReleaseRecord, ...] = ()
+    owned: bool = True
+    content: ReleaseContent | None = None
+    """The deployed revision's payload, where it was read; texts are redacted."""
+    desired: DesiredRelease | None = None
+    decision: Decision | None = None
+    action: Action | None = None
+    """The Helm action that was tried."""
+    because: str = ""
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    """Unix time in seconds."""
+    failures: int = 0
+    next_attempt_at: float | None = None
+    helm_error: HelmError | None = None
+    error: PassError | None = None
+    """What ended the pass before, or beside, a Helm action."""
+    uninstalled: bool = False
+    waiting_for: tuple[str, ...] = ()
+    """Objects of the uninstalled release that are still there, in words."""
+    inventory: tuple[ObjectRef, ...] = field(default=())
+    adopted: Json | None = None
+
+
+def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> Json:
+    """Return the status that `outcome` makes of `previous`; `now` is Unix time in seconds.
+
+    Fields and conditions of others are kept. Nothing that the pass did not look at changes.
+    """
+    status: Json = dict(previous)
+    conditions = ConditionSet(
+        previous.get("conditions") or (), generation=outcome.generation, now=timestamp(now)
+    )
+    if outcome.generation is not None:
+        status["observedGeneration"] = outcome.generation
+    _deployed(status, conditions, outcome)
+    _release_failed(conditions, outcome)
+    _irreconcilable(conditions, outcome)
+    if outcome.action is not None:
+        status["lastAttempt"] = _last_attempt(outcome)
+    if outcome.looked and outcome.owned:
+        _history(status, outcome)
+    if outcome.adopted is not None:
+        status["adoption"] = outcome.adopted
+    status["conditions"] = conditions.as_list()
+    return status
+
+
+def timestamp(seconds: float) -> str:
+    """Return Unix time as RFC 3339 in UTC, to the second (Kubernetes keeps no more)."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def deployed_record(records: tuple[ReleaseRecord, ...]) -> ReleaseRecord | None:
+    """Return the revision that Helm counts as running: the newest that is `deployed`."""
+    return next((record for record in records if record.status is ReleaseStatus.DEPLOYED), None)
+
+
+def recorded_revision(status: Mapping[str, Any]) -> int | None:
+    """Return status.deployedRelease.revision, None where there is none."""
+    deployed = status.get("deployedRelease")
+    revision = deployed.get("revision") if isinstance(deployed, Mapping) else None
+    return revision if isinstance(revision, int) else None
+
+
+def _deployed(status: Json, conditions: ConditionSet, outcome: Outcome) -> None:
+    if not outcome.looked:
+        if ConditionType.DEPLOYED not in conditions:
+            conditions.observe_unknown(
+                ConditionType.DEPLOYED, "NotYetObserved", "the release could not be looked at yet"
+            )
+        return
+    record = deployed_record(outcome.records) if outcome.owned else None
+    if outcome.uninstalled:
+        _uninstalled(status, conditions, outcome)
+    elif record is not None:
+        _running(status, conditions, outcome, record)
+    else:
+        status.pop("deployedRelease", None)
+        reason, message = _nothing_runs(outcome, conditions.get(ConditionType.DEPLOYED))
+        conditions.observe_absence(ConditionType.DEPLOYED, reason, message)
+
+
+def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: ReleaseRecord) -> None:
+    before = conditions.get(ConditionType.DEPLOYED)
+    content = outcome.content
+    if content is not None and content.revision == record.revision:
+        status["deployedRelease"] = _deployed_release(outcome, record, content)
+        reason, message = _deployed_reason(content), content.notes.strip()
+    elif before is not None and before["status"] == "True" and recorded_revision(status) == record.revision:
+        reason, message = before["reason"], before["message"]
+    else:
+        status["deployedRelease"] = {**_release_ref(record), "status": str(record.status)}
+        reason, message = ("InstallSuccessful" if record.revision == 1 else "UpdateSuccessful"), ""
+    release = _release_ref(record, status["deployedRelease"].get("chart"))
+    message = message or f"release {record.key.name} is deployed in namespace {record.key.namespace}"
+    conditions.observe_condition(ConditionType.DEPLOYED, reason, message, release)
+
+
+def _deployed_reason(content: ReleaseContent) -> str:
+    """Helm's description tells which action made a revision, also after a restart."""
+    if content.description.startswith("Rollback"):
+        return "RollbackSuccessful"
+    return "InstallSuccessful" if content.revision == 1 else "UpdateSuccessful"
+
+
+def _deployed_release(outcome: Outcome, record: ReleaseRecord, content: ReleaseContent) -> Json:
+    chart = {"name": content.chart.name, "version": content.chart.version}
+    if content.chart.app_version:
+        chart["appVersion"] = content.chart.app_version
+    known = outcome.desired if outcome.desired and outcome.desired.input_digest == record.input_digest else None
+    deployed: Json = {
+        "name": record.key.name,
+        "namespace": record.key.namespace,
+        "revision": record.revision,
+        "status": str(record.status),
+        "chart": chart,
+        "firstDeployed": content.first_deployed,
+        "lastDeployed": content.last_deployed,
+        "resources": [ref.as_json() for ref in outcome.inventory],
+    }
+    if known is not None:
+        chart["digest"] = known.chart.digest
+        deployed["valuesDigest"] = known.values_digest
+    return deployed
+
+
+def _nothing_runs(outcome: Outcome, before: Condition | None) -> tuple[str, str]:
+    if not outcome.owned:
+        return "NotInstalled", "nothing of this custom resource is deployed: the release belongs to somebody else"
+    if outcome.action in (Action.INSTALL, Action.UPGRADE) and outcome.helm_error is not None:
+        return "InstallError", "nothing is deployed: the install failed, see ReleaseFailed and Irreconcilable"
+    if before is not None and before["status"] == "False":
+        return before["reason"], before["message"]
+    return "NotInstalled", "nothing is deployed"
+
+
+def _uninstalled(status: Json, conditions: ConditionSet, outcome: Outcome) -> None:
+    if outcome.waiting_for:
+        message = "the release is uninstalled; waiting for its objects to go: " + ", ".join(outcome.waiting_for)
+        if "deployedRelease" in status:  # Its inventory is needed until the last object is gone.
+            status["deployedRelease"] = {**status["deployedRelease"], "status": "uninstalling"}
+    else:
+        message = "the release is uninstalled and its objects are gone"
+        status.pop("deployedRelease", None)
+    conditions.observe_absence(ConditionType.DEPLOYED, "UninstallSuccessful", message)
+
+
+def _release_failed(conditions: ConditionSet, outcome: Outcome) -> None:
+    error = outcome.helm_error
+    if outcome.action is not None and error is not None and error.kind not in _NOT_TRIED:
+        reason = _FAILURE[outcome.action]
+        conditions.observe_condition(
+            ConditionType.RELEASE_FAILED, reason, _failure_message(outcome, error), _failed_release(outcome)
+        )
+    elif outcome.action is not None and error is None:
+        conditions.observe_absence(ConditionType.RELEASE_FAILED, _SUCCESS[outcome.action])
+    elif _in_sync(outcome):
+        before = conditions.get(ConditionType.RELEASE_FAILED)
+        if before is None or before["status"] != "False":
+            # A bad spec was taken back, or the last write of the status was lost.
+            deployed = conditions.get(ConditionType.DEPLOYED)
+            reason = deployed["reason"] if deployed else "Reconciled"
+            conditions.observe_absence(ConditionType.RELEASE_FAILED, reason)
+        else:
+            conditions.observe_absence(ConditionType.RELEASE_FAILED, before["reason"], before["message"])
+    elif ConditionType.RELEASE_FAILED not in conditions:
+        conditions.observe_absence(
+            ConditionType.RELEASE_FAILED, "NotYetAttempted", "no Helm action was tried for this custom resource"
+        )
+
+
+def _in_sync(outcome: Outcome) -> bool:
+    decision = outcome.decision
+    return (
+        outcome.error is None
+        and decision is not None
+        and decision.blocked is None
+        and decision.action in (Action.NOTHING, Action.REPAIR)
+    )
+
+
+def _failure_message(outcome: Outcome, error: HelmError) -> str:
+    keeps = deployed_record(outcome.records) if outcome.looked and outcome.owned else None
+    parts = [f"{outcome.action} failed: {_sentence(str(error))}"]
+    if outcome.action is Action.UNINSTALL:
+        parts.append("The custom resource stays until its release is uninstalled.")
+    elif keeps is not None:
+        parts.append(f"Revision {keeps.revision} stays deployed.")
+    parts.append(_what_next(outcome))
+    tail = " ".join(parts[1:])
+    # What happens next must survive a long error text.
+    return cut(parts[0], 4000 - len(tail.encode())) + " " + tail
+
+
+def _what_next(outcome: Outcome) -> str:
+    if outcome.next_attempt_at is None:
+        return "It is not tried again before the spec or the chart changes."
+    return (
+        "It is tried again with growing pauses (status.lastAttempt.nextAttemptAt), "
+        "and at once when the spec or the chart changes."
+    )
+
+
+def _failed_release(outcome: Outcome) -> Json | None:
+    newest = outcome.records[0] if outcome.looked and outcome.records and outcome.owned else None
+    chart = {"name": outcome.desired.chart.name, "version": outcome.desired.chart.version} if outcome.desired else None
+    if newest is not None and newest.status is not ReleaseStatus.DEPLOYED:
+        return _release_ref(newest, chart)
+    if outcome.desired is None:
+        return _release_ref(newest) if newest is not None else None
+    # Helm refused before it wrote a record: there is a release that failed, but no revision.
+    key = outcome.desired.key
+    return {"name": key.name, "namespace": key.namespace, "chart": str(outcome.desired.chart), "status": "failed"}
+
+
+def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
+    type_ = ConditionType.IRRECONCILABLE
+    helm_reason = IRRECONCILABLE.get(outcome.helm_error.kind) if outcome.helm_error is not None else None
+    decision = outcome.decision
+    if outcome.error is not None:
+        conditions.observe_condition(type_, outcome.error.reason, str(outcome.error))
+    elif helm_reason is not None:
+        message = f"{_sentence(str(outcome.helm_error))} {_what_next(outcome)}"
+        conditions.observe_condition(type_, helm_reason, message)
+    elif decision is not None and decision.blocked is not None and outcome.action is None:
+        conditions.observe_condition(type_, decision.blocked, decision.because)
+    elif outcome.action is not None or outcome.uninstalled or _in_sync(outcome):
+        conditions.observe_absence(type_, "Reconciled")
+    elif type_ not in conditions:
+        conditions.observe_unknown(type_, "NotYetObserved", "no pass has come to an end yet")
+
+
+def _last_attempt(outcome: Outcome) -> Json:
+    newest = outcome.records[0] if outcome.looked and outcome.records else None
+    attempt: Json = {
+        "action": str(outcome.action),
+        "because": cut(outcome.because, 1024),
+        "startedAt": timestamp(outcome.started_at),
+        "finishedAt": timestamp(outcome.finished_at),
+        "succeeded": outcome.helm_error is None,
+        "failures": outcome.failures,
+    }
+    if outcome.desired is not None:
+        attempt["inputDigest"] = outcome.desired.input_digest
+    if newest is not None:
+        attempt["revision"] = newest.revision
+    if outcome.helm_error is not None:
+        attempt["error"] = cut(str(outcome.helm_error))
+        if outcome.next_attempt_at is not None:
+            attempt["nextAttemptAt"] = timestamp(outcome.next_attempt_at)
+    return attempt
+
+
+def _history(status: Json, outcome: Outcome) -> None:
+    known = {
+        entry["revision"]: entry
+        for entry in status.get("history") or ()
+        if isinstance(entry, Mapping) and isinstance(entry.get("revision"), int)
+    }
+    history = []
+    for record in outcome.records[:HISTORY]:
+        entry: Json = {"revision": record.revision, "status": str(record.status)}
+        if record.input_digest:
+            entry["digest"] = record.input_digest
+        content, desired, before = outcome.content, outcome.desired, known.get(record.revision, {})
+        if content is not None and content.revision == record.revision:
+            entry["chartVersion"] = content.chart.version
+            entry["deployedAt"] = content.last_deployed
+        elif outcome.action is not None and desired and desired.input_digest == record.input_digest and not before:
+            entry["chartVersion"] = desired.chart.version
+            entry["deployedAt"] = timestamp(record.changed_at)
+        elif before.get("digest") == entry.get("digest"):
+            entry.update({name: before[name] for name in ("chartVersion", "deployedAt") if name in before})
+        history.append(entry)
+    if history:
+        status["history"] = history
+    else:
+        status.pop("history", None)
+
+
+def _release_ref(record: ReleaseRecord, chart: Mapping[str, Any] | None = None) -> Json:
+    ref: Json = {
+        "name": record.key.name,
+        "namespace": record.key.namespace,
+        "revision": record.revision,
+        "status": str(record.status),
+    }
+    if chart and chart.get("name"):
+        ref["chart"] = f"{chart['name']}-{chart.get('version', '')}"
+    return ref
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", ")")) else text + "."
+
+
+def failed_attempts(previous: Attempt | None, action: Action, digest: str) -> int:
+    """Return how often this action failed in a row with this digest, the present failure included."""
+    same = (
+        previous is not None
+        and not previous.succeeded
+        and previous.input_digest == digest
+        and (previous.action == "uninstall") == (action is Action.UNINSTALL)
+    )
+    return (previous.failures if same and previous else 0) + 1
