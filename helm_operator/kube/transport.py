@@ -1,0 +1,233 @@
+"""HTTP to the API server over kubernetes.aio's client: bytes in, JSON out, typed errors.
+
+The generated models are left aside: objects of any kind pass through as plain JSON, and a
+null in a custom resource stays a null.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+from kubernetes.aio.config import ConfigException
+
+from helm_operator.errors import (
+    ApiError,
+    ApiUnavailable,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    Problem,
+)
+from helm_operator.kube.port import Credentials, WatchEvent
+from helm_operator.release import Json
+
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=10)
+_WATCH_SECONDS: Final = 290
+"""How long the server is asked to keep a watch open."""
+_WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=_WATCH_SECONDS + 30)
+_METADATA: Final = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1,application/json"
+
+
+async def load_configuration(kubeconfig: str | None = None) -> tuple[Any, str | None]:
+    """Find the cluster as operator-sdk does: KUBECONFIG, in-cluster account, ~/.kube/config.
+
+    Returns the client's configuration and the kubeconfig file in use (None in a cluster).
+
+    Raises:
+        ConfigError: no cluster is configured, or the kubeconfig cannot be read.
+    """
+    configuration = client.Configuration()
+    path = kubeconfig or os.environ.get("KUBECONFIG")
+    default = Path("~/.kube/config").expanduser()
+    try:
+        if not path and _SERVICE_ACCOUNT.exists():
+            config.load_incluster_config(client_configuration=configuration)
+            return configuration, None
+        if not path and not default.exists():
+            raise ConfigError(
+                [Problem("KUBECONFIG", None, "", "no cluster: set KUBECONFIG to a kubeconfig file, or run in a Pod")]
+            )
+        file = path or str(default)
+        await config.load_kube_config(config_file=file, client_configuration=configuration)
+    except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError([Problem(path or str(default), None, "", f"not a usable kubeconfig: {error}")]) from error
+    return configuration, file
+
+
+async def credentials(configuration: Any) -> Credentials:
+    """Return what another client needs to reach the same server, with a fresh token."""
+    token = scheme = None
+    for setting in (await configuration.auth_settings()).values():
+        scheme, _, token = str(setting["value"]).rpartition(" ")
+    return Credentials(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        ca_data=configuration.ca_cert_data,
+        insecure=not configuration.verify_ssl,
+        token=token,
+        scheme=scheme or ("Bearer" if token else None),
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+class Transport:
+    """Two clients of one server: a bounded pool for requests, and one for watches.
+
+    A watch holds its connection for minutes, so watches must not starve the requests.
+    """
+
+    def __init__(self, configuration: Any, *, user_agent: str, connections: int = 32) -> None:
+        """`connections` bounds the requests that are under way at once."""
+        configuration.connection_pool_maxsize = connections
+        self._requests = client.ApiClient(configuration)
+        self._requests.user_agent = user_agent
+        unbounded = _unbounded(configuration)
+        self._watches = client.ApiClient(unbounded)
+        self._watches.user_agent = user_agent
+        self.requests = 0
+        """Requests sent so far, watches included."""
+
+    async def close(self) -> None:
+        await self._requests.close()
+        await self._watches.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Json:
+        """Send one request and return the answer's JSON.
+
+        Raises:
+            ApiError: and its kinds, by the HTTP status of the answer.
+        """
+        async with self._answer(
+            self._requests, method, path, query, body, content_type, accept, _TIMEOUT
+        ) as answer:
+            data = await answer.read()
+        return json.loads(data) if data else {}
+
+    async def watch(
+        self, path: str, query: Mapping[str, str], resource_version: str, *, metadata_only: bool
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield the events of one watch request until the server ends it."""
+        query = {
+            **query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        accept = metadata_accept(listing=False) if metadata_only else "application/json"
+        async with self._answer(
+            self._watches, "GET", path, query, None, "application/json", accept, _WATCH_TIMEOUT
+        ) as answer:
+            async for line in _lines(answer.content):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise _error(event["object"].get("code", 0), event["object"], "GET", path, None)
+                yield WatchEvent(event["type"], event["object"])
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        api: Any,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        content_type: str,
+        accept: str,
+        timeout: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        self.requests += 1
+        headers = {"Accept": accept, "Content-Type": content_type}
+        try:
+            _, url, headers, _, _ = await api.param_serialize(
+                method, path, header_params=headers, auth_settings=["BearerToken"]
+            )
+            if query:
+                url += "?" + urlencode(query)
+            answer = (
+                await api.call_api(method, url, headers, body=body, _request_timeout=timeout)
+            ).response
+            async with answer:
+                if answer.status >= 400:
+                    raise _error(
+                        answer.status, _status_object(await answer.read()), method, path, answer.headers.get("Retry-After")
+                    )
+                yield answer
+        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+            what = str(error) or type(error).__name__
+            raise ApiUnavailable(f"the API server did not answer {method} {path}: {what}") from error
+
+
+def metadata_accept(*, listing: bool) -> str:
+    """Return the Accept header that asks for metadata only."""
+    return _METADATA.format(list="List" if listing else "")
+
+
+def _unbounded(configuration: Any) -> Any:
+    copy = type(configuration).__new__(type(configuration))
+    copy.__dict__.update(configuration.__dict__)  # Its own deepcopy would detach the token's refresh.
+    copy.connection_pool_maxsize = 0
+    return copy
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split a stream into lines of any length (a release Secret may be over 1 MiB)."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _status_object(data: bytes) -> Json:
+    try:
+        parsed = json.loads(data)
+    except ValueError:
+        return {"message": data[:500].decode(errors="replace").strip()}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _error(status: int, answer: Mapping[str, Any], method: str, path: str, retry_after: str | None) -> ApiError:
+    message = answer.get("message") or f"HTTP {status}"
+    reason = str(answer.get("reason") or "")
+    seconds = (answer.get("details") or {}).get("retryAfterSeconds")
+    if retry_after and retry_after.isdigit():
+        seconds = int(retry_after)
+    kind: type[ApiError]
+    match status:
+        case 401 | 403:
+            kind = Forbidden
+        case 404:
+            kind = NotFound
+        case 409:
+            kind = Conflict
+        case 410:
+            kind = Gone
+        case 429:
+            kind = ApiUnavailable
+        case _:
+            kind = ApiUnavailable if status >= 500 else ApiError
+    return kind(f"{method} {path}: {message}", status=status, reason=reason, retry_after=seconds)

@@ -1,0 +1,194 @@
+"""The objects of all releases: which of them may no longer be as Helm left them.
+
+One metadata-only watch per kind (and namespace) that some release uses, filtered on the
+server by the label that Helm sets. Kept per object: whose it is, and a fingerprint of the
+fields that Helm owns. Somebody who changes such a field takes it over from Helm (Kubernetes:
+"Server-Side Apply", field management), so the fingerprint changes exactly when a field of
+the chart may have changed, and not when a controller writes a status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from helm_operator.drift import MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE
+from helm_operator.errors import ApiError
+from helm_operator.kube import Kube
+from helm_operator.release import Json, ObjectRef, ReleaseKey
+from helm_operator.watchers.reflector import Reflector
+
+logger = logging.getLogger(__name__)
+
+_SELECTOR: Final = {"labelSelector": "=".join(MANAGED_BY)}
+
+
+class Dependents:
+    """Watches the kinds in use; tells `changed` when an object of a release became suspect."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        changed: Callable[[ReleaseKey], None],
+        *,
+        manager: str,
+        namespaces: tuple[str, ...] = (),
+    ) -> None:
+        """`manager` is Helm's field manager; `namespaces` limits the watches, empty means all."""
+        self._kube = kube
+        self._changed = changed
+        self._manager = manager
+        self._namespaces = namespaces
+        self._watched: dict[tuple[str, str], _KindSink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._suspects: dict[ReleaseKey, set[ObjectRef]] = {}
+
+    def suspects(self, key: ReleaseKey) -> frozenset[ObjectRef]:
+        """Return the objects of a release that may differ from its manifest."""
+        return frozenset(self._suspects.get(key, ()))
+
+    def clear(self, key: ReleaseKey, refs: Iterable[ObjectRef]) -> None:
+        """Take back a suspicion: these objects are as they should be."""
+        left = self._suspects.get(key, set()) - set(refs)
+        if left:
+            self._suspects[key] = left
+        else:
+            self._suspects.pop(key, None)
+
+    def suspect(self, key: ReleaseKey, ref: ObjectRef) -> None:
+        self._suspects.setdefault(key, set()).add(ref)
+        self._changed(key)
+
+    def ensure_watched(self, refs: Iterable[ObjectRef]) -> None:
+        """Watch the kinds of these objects from now on, if they are not watched yet."""
+        for api_version, kind in {(ref.api_version, ref.kind) for ref in refs} - self._watched.keys():
+            sink = _KindSink(self, api_version, kind, self._manager)
+            self._watched[api_version, kind] = sink
+            self._start(self._watch_kind(sink))
+
+    async def close(self) -> None:
+        """End all watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch_kind(self, sink: _KindSink) -> None:
+        while True:
+            try:
+                resource = await self._kube.resource(sink.api_version, sink.kind)
+                break
+            except ApiError as error:
+                logger.info("cannot watch %s of %s yet: %s", sink.kind, sink.api_version, error)
+                await asyncio.sleep(15)
+        scopes: tuple[str, ...] = self._namespaces if resource.namespaced and self._namespaces else ("",)
+        for namespace in scopes:
+            reflector = Reflector(
+                self._kube,
+                resource.path(namespace),
+                dict(_SELECTOR),
+                sink.scope(namespace),
+                metadata_only=True,
+                what=f"{resource.plural} of Helm releases" + (f" in namespace {namespace}" if namespace else ""),
+            )
+            self._start(reflector.run())
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        with contextlib.suppress(asyncio.CancelledError):
+            if (error := task.exception()) is not None:
+                logger.error("a watch on dependent objects ended: %r", error, exc_info=error)
+
+
+class _KindSink:
+    """What is kept of the objects of one kind: whose each is, and its fingerprint."""
+
+    def __init__(self, owner: Dependents, api_version: str, kind: str, manager: str) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self._owner = owner
+        self._manager = manager
+        self.known: dict[tuple[str, str], tuple[ReleaseKey, bytes]] = {}
+
+    def scope(self, namespace: str) -> _Scope:
+        return _Scope(self, namespace)
+
+    def seen(self, item: Json, *, trusted: bool) -> None:
+        """Note an object; unless `trusted`, one that Helm did not just write is suspect."""
+        meta = item["metadata"]
+        place = (meta.get("namespace") or "", meta["name"])
+        before = self.known.get(place)
+        print_ = fingerprint(meta, self._manager)
+        key = release_of(meta) or (before[0] if before else None)
+        if key is None:
+            return
+        self.known[place] = (key, print_)
+        if before is None:
+            suspicious = not trusted or not print_
+        else:
+            suspicious = before[1] != print_ or bool(meta.get("deletionTimestamp"))
+        if suspicious:
+            self._owner.suspect(key, self._ref(place))
+
+    def gone(self, place: tuple[str, str]) -> None:
+        before = self.known.pop(place, None)
+        if before is not None:
+            self._owner.suspect(before[0], self._ref(place))
+
+    def _ref(self, place: tuple[str, str]) -> ObjectRef:
+        return ObjectRef(self.api_version, self.kind, *place)
+
+
+class _Scope:
+    """One namespace's part of a kind (all of it where the watch is cluster-wide)."""
+
+    def __init__(self, kind: _KindSink, namespace: str) -> None:
+        self._kind = kind
+        self._namespace = namespace
+
+    def replace(self, items: list[Json]) -> None:
+        places = {(item["metadata"].get("namespace") or "", item["metadata"]["name"]) for item in items}
+        for item in items:
+            # Nobody watched until now, so what Helm wrote may have been changed since.
+            self._kind.seen(item, trusted=False)
+        for place in [place for place in self._kind.known if self._mine(place) and place not in places]:
+            self._kind.gone(place)
+
+    def apply(self, type_: str, item: Json) -> None:
+        meta = item["metadata"]
+        if type_ == "DELETED":
+            self._kind.gone((meta.get("namespace") or "", meta["name"]))
+        else:
+            self._kind.seen(item, trusted=type_ == "ADDED")
+
+    def _mine(self, place: tuple[str, str]) -> bool:
+        return not self._namespace or place[0] == self._namespace
+
+
+def release_of(meta: Mapping[str, Any]) -> ReleaseKey | None:
+    """Return the release that an object says it belongs to."""
+    annotations = meta.get("annotations") or {}
+    name, namespace = annotations.get(RELEASE_NAME), annotations.get(RELEASE_NAMESPACE)
+    return ReleaseKey(namespace, name) if name and namespace else None
+
+
+def fingerprint(meta: Mapping[str, Any], manager: str) -> bytes:
+    """Return a digest of the set of fields that Helm owns; empty where it owns none."""
+    owned = [
+        (entry.get("operation"), entry.get("fieldsV1"))
+        for entry in meta.get("managedFields") or ()
+        if entry.get("manager") == manager and not entry.get("subresource")
+    ]
+    if not owned:
+        return b""
+    text = json.dumps(sorted(owned, key=lambda pair: str(pair[0])), sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
