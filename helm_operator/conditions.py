@@ -51,9 +51,7 @@ class ConditionSet:
     No call: we did not look; the last observation stands, as do other controllers' entries.
     """
 
-    def __init__(
-        self, previous: Iterable[Mapping[str, Any]], *, generation: int | None, now: str
-    ) -> None:
+    def __init__(self, previous: Iterable[Mapping[str, Any]], *, generation: int | None, now: str) -> None:
         """Start from `previous`; `generation` is None where the resource keeps none that is of use.
 
         `now` is RFC 3339 in UTC, to the second.

@@ -159,7 +159,8 @@ def _pending(s: Situation) -> Decision | None:
     if s.newest is None or not s.newest.status.pending:
         return None
     return _locked(s.newest, s) or Decision(
-        Action.RECOVER, f"revision {s.newest.revision} was left {s.newest.status} and nobody works on it any more"
+        Action.RECOVER,
+        f"revision {s.newest.revision} was left {s.newest.status} and nobody works on it any more",
     )
 
 

@@ -130,9 +130,7 @@ class ApiError(OperatorError):
     seconds, None where the server did not say.
     """
 
-    def __init__(
-        self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason

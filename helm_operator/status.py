@@ -97,9 +97,7 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
     Fields and conditions of others are kept. Nothing that the pass did not look at changes.
     """
     status: Json = dict(previous)
-    conditions = ConditionSet(
-        previous.get("conditions") or (), generation=outcome.generation, now=timestamp(now)
-    )
+    conditions = ConditionSet(previous.get("conditions") or (), generation=outcome.generation, now=timestamp(now))
     if outcome.generation is not None:
         status["observedGeneration"] = outcome.generation
     _deployed(status, conditions, outcome)
@@ -196,7 +194,10 @@ def _deployed_release(outcome: Outcome, record: ReleaseRecord, content: ReleaseC
 
 def _nothing_runs(outcome: Outcome, before: Condition | None) -> tuple[str, str]:
     if not outcome.owned:
-        return "NotInstalled", "nothing of this custom resource is deployed: the release belongs to somebody else"
+        return (
+            "NotInstalled",
+            "nothing of this custom resource is deployed: the release belongs to somebody else",
+        )
     if outcome.action in (Action.INSTALL, Action.UPGRADE) and outcome.helm_error is not None:
         return "InstallError", "nothing is deployed: the install failed, see ReleaseFailed and Irreconcilable"
     if before is not None and before["status"] == "False":
@@ -235,7 +236,9 @@ def _release_failed(conditions: ConditionSet, outcome: Outcome) -> None:
             conditions.observe_absence(ConditionType.RELEASE_FAILED, before["reason"], before["message"])
     elif ConditionType.RELEASE_FAILED not in conditions:
         conditions.observe_absence(
-            ConditionType.RELEASE_FAILED, "NotYetAttempted", "no Helm action was tried for this custom resource"
+            ConditionType.RELEASE_FAILED,
+            "NotYetAttempted",
+            "no Helm action was tried for this custom resource",
         )
 
 
@@ -280,7 +283,12 @@ def _failed_release(outcome: Outcome) -> Json | None:
         return _release_ref(newest) if newest is not None else None
     # Helm refused before it wrote a record: there is a release that failed, but no revision.
     key = outcome.desired.key
-    return {"name": key.name, "namespace": key.namespace, "chart": str(outcome.desired.chart), "status": "failed"}
+    return {
+        "name": key.name,
+        "namespace": key.namespace,
+        "chart": str(outcome.desired.chart),
+        "status": "failed",
+    }
 
 
 def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ null in a custom resource stays a null.
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -57,7 +57,14 @@ async def load_configuration(kubeconfig: str | None = None) -> tuple[Any, str | 
             return configuration, None
         if not path and not default.exists():
             raise ConfigError(
-                [Problem("KUBECONFIG", None, "", "no cluster: set KUBECONFIG to a kubeconfig file, or run in a Pod")]
+                [
+                    Problem(
+                        "KUBECONFIG",
+                        None,
+                        "",
+                        "no cluster: set KUBECONFIG to a kubeconfig file, or run in a Pod",
+                    )
+                ]
             )
         file = path or str(default)
         await config.load_kube_config(config_file=file, client_configuration=configuration)
@@ -119,9 +126,7 @@ class Transport:
         Raises:
             ApiError: and its kinds, by the HTTP status of the answer.
         """
-        async with self._answer(
-            self._requests, method, path, query, body, content_type, accept, _TIMEOUT
-        ) as answer:
+        async with self._answer(self._requests, method, path, query, body, content_type, accept, _TIMEOUT) as answer:
             data = await answer.read()
         return json.loads(data) if data else {}
 
@@ -166,16 +171,18 @@ class Transport:
             )
             if query:
                 url += "?" + urlencode(query)
-            answer = (
-                await api.call_api(method, url, headers, body=body, _request_timeout=timeout)
-            ).response
+            answer = (await api.call_api(method, url, headers, body=body, _request_timeout=timeout)).response
             async with answer:
                 if answer.status >= 400:
                     raise _error(
-                        answer.status, _status_object(await answer.read()), method, path, answer.headers.get("Retry-After")
+                        answer.status,
+                        _status_object(await answer.read()),
+                        method,
+                        path,
+                        answer.headers.get("Retry-After"),
                     )
                 yield answer
-        except (aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
             what = str(error) or type(error).__name__
             raise ApiUnavailable(f"the API server did not answer {method} {path}: {what}") from error
 
@@ -186,10 +193,9 @@ def metadata_accept(*, listing: bool) -> str:
 
 
 def _unbounded(configuration: Any) -> Any:
-    copy = type(configuration).__new__(type(configuration))
-    copy.__dict__.update(configuration.__dict__)  # Its own deepcopy would detach the token's refresh.
-    copy.connection_pool_maxsize = 0
-    return copy
+    unbounded = copy.copy(configuration)  # Its own deepcopy would detach the token's refresh.
+    unbounded.connection_pool_maxsize = 0
+    return unbounded
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -1,0 +1,247 @@
+from dataclasses import replace
+
+import pytest
+
+from helm_operator.decision import Action, Attempt, Decision
+from helm_operator.errors import HelmError, HelmErrorKind, RetryableError, TerminalError
+from helm_operator.release import ReleaseStatus
+from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts
+from tests.builders import NOW, content, desired, record
+
+K = HelmErrorKind
+
+
+def outcome(**changes):
+    """An upgrade to revision 3 that went well."""
+    base = Outcome(
+        generation=7,
+        looked=True,
+        records=(record(),),
+        content=content(),
+        desired=desired(),
+        decision=Decision(Action.UPGRADE, "the inputs changed"),
+        action=Action.UPGRADE,
+        because="values changed: image.tag",
+        started_at=NOW - 1,
+        finished_at=NOW,
+    )
+    return replace(base, **changes)
+
+
+def in_sync(**changes):
+    return outcome(action=None, content=None, decision=Decision(Action.NOTHING, "in sync"), **changes)
+
+
+def failed(kind=K.INVALID, **changes):
+    records = (record(4, ReleaseStatus.FAILED, digest="d2"), record())
+    error = HelmError('Service "web" is invalid: spec.ports[0].port: must be between 1 and 65535', kind=kind)
+    changes = {"records": records, "content": None, "desired": desired("d2"), "failures": 1, **changes}
+    return outcome(helm_error=error, next_attempt_at=NOW + 5, **changes)
+
+
+def facts(status):
+    return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+
+
+GOOD = build_status({}, outcome(), NOW)
+
+PATHS = {
+    "upgraded": (
+        GOOD,
+        outcome(),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("False", "UpdateSuccessful"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+    "in sync, status lost": (
+        {},
+        replace(in_sync(), content=content(1, description="Install complete"), records=(record(1),)),
+        {
+            "Deployed": ("True", "InstallSuccessful"),
+            "ReleaseFailed": ("False", "InstallSuccessful"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+    "install failed": (
+        {},
+        failed(action=Action.INSTALL, records=(record(1, ReleaseStatus.FAILED),)),
+        {
+            "Deployed": ("False", "InstallError"),
+            "ReleaseFailed": ("True", "InstallError"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+    "upgrade failed, the old revision runs": (
+        GOOD,
+        failed(),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("True", "UpdateError"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+    "values against the schema": (
+        GOOD,
+        failed(K.VALUES),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("True", "UpdateError"),
+            "Irreconcilable": ("True", "InvalidValues"),
+        },
+    ),
+    "invalid spec": (
+        GOOD,
+        outcome(
+            action=None, desired=None, decision=None, error=TerminalError("spec is a list", reason="InvalidValues")
+        ),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("False", "UpdateSuccessful"),
+            "Irreconcilable": ("True", "InvalidValues"),
+        },
+    ),
+    "API server gone on the first pass": (
+        {},
+        Outcome(generation=1, error=RetryableError("nobody answers", reason="ApiUnavailable")),
+        {
+            "Deployed": ("Unknown", "NotYetObserved"),
+            "ReleaseFailed": ("False", "NotYetAttempted"),
+            "Irreconcilable": ("True", "ApiUnavailable"),
+        },
+    ),
+    "API server gone later": (
+        GOOD,
+        Outcome(generation=7, error=RetryableError("nobody answers", reason="ApiUnavailable")),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("False", "UpdateSuccessful"),
+            "Irreconcilable": ("True", "ApiUnavailable"),
+        },
+    ),
+    "helm could not reach the API server": (
+        GOOD,
+        failed(K.UNREACHABLE, records=(record(),)),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("False", "UpdateSuccessful"),
+            "Irreconcilable": ("True", "ApiUnavailable"),
+        },
+    ),
+    "foreign release": (
+        {},
+        in_sync(owned=False, records=(record(owner="uid-2"),)),
+        {"Deployed": ("False", "NotInstalled")},
+    ),
+    "uninstall failed": (
+        GOOD,
+        failed(action=Action.UNINSTALL, records=(record(),), desired=None),
+        {
+            "Deployed": ("True", "UpdateSuccessful"),
+            "ReleaseFailed": ("True", "UninstallError"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+    "uninstalled": (
+        GOOD,
+        outcome(action=Action.UNINSTALL, records=(), content=None, desired=None, uninstalled=True),
+        {
+            "Deployed": ("False", "UninstallSuccessful"),
+            "ReleaseFailed": ("False", "UninstallSuccessful"),
+            "Irreconcilable": ("False", "Reconciled"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("previous", "result", "expected"), PATHS.values(), ids=PATHS)
+def test_every_path_tells_its_conditions(previous, result, expected):
+    seen = facts(build_status(previous, result, NOW))
+
+    assert {type_: seen[type_] for type_ in expected} == expected
+    assert set(seen) == {"Deployed", "ReleaseFailed", "Irreconcilable"}
+
+
+def test_a_failed_upgrade_names_the_failed_revision_and_keeps_the_running_one():
+    status = build_status(GOOD, failed(), NOW + 60)
+
+    by_type = {c["type"]: c for c in status["conditions"]}
+    assert by_type["Deployed"] == {**by_type["Deployed"], **GOOD["conditions"][0], "observedGeneration": 7}
+    assert by_type["ReleaseFailed"]["release"]["revision"] == 4
+    assert "must be between 1 and 65535" in by_type["ReleaseFailed"]["message"]
+    assert status["deployedRelease"] == GOOD["deployedRelease"]
+    assert status["lastAttempt"]["nextAttemptAt"]
+
+
+def test_what_a_pass_could_not_look_at_stays_as_it_was():
+    blip = Outcome(generation=7, error=RetryableError("nobody answers", reason="ApiUnavailable"))
+    status = build_status(GOOD, blip, NOW + 60)
+
+    assert status["deployedRelease"] == GOOD["deployedRelease"]
+    assert status["conditions"][0] == GOOD["conditions"][0]
+
+
+def test_a_pass_in_sync_changes_nothing_at_all():
+    assert build_status(GOOD, in_sync(), NOW + 3600) == GOOD
+
+
+def test_a_repeated_failure_moves_no_time_and_no_message():
+    first = build_status(GOOD, failed(), NOW)
+    second = build_status(first, failed(failures=2), NOW + 60)
+
+    assert second["conditions"] == first["conditions"]
+
+
+def test_foreign_fields_and_conditions_survive():
+    mine = {"other": {"by": "someone"}, "conditions": [{"type": "Audited", "status": "True"}]}
+    status = build_status(mine, outcome(), NOW)
+
+    assert status["other"] == {"by": "someone"}
+    assert status["conditions"][-1] == {"type": "Audited", "status": "True"}
+
+
+def test_observed_generation_is_that_of_the_spec_the_pass_worked_on():
+    status = build_status(GOOD, outcome(generation=8), NOW)
+
+    assert status["observedGeneration"] == 8
+    assert build_status({}, outcome(generation=None), NOW).get("observedGeneration") is None
+
+
+def test_a_long_error_does_not_push_out_what_comes_next():
+    error = HelmError("x" * 9000, kind=K.INVALID)
+    status = build_status(GOOD, replace(failed(), helm_error=error), NOW)
+
+    message = next(c["message"] for c in status["conditions"] if c["type"] == "ReleaseFailed")
+    assert len(message.encode()) <= 4096
+    assert "tried again" in message
+
+
+def test_the_inventory_stays_until_the_last_object_is_gone():
+    waiting = outcome(
+        action=Action.UNINSTALL,
+        records=(),
+        content=None,
+        desired=None,
+        uninstalled=True,
+        waiting_for=('ConfigMap "a"',),
+    )
+    status = build_status(GOOD, waiting, NOW)
+    assert status["deployedRelease"]["status"] == "uninstalling"
+    assert 'ConfigMap "a"' in status["conditions"][0]["message"]
+
+    gone = build_status(status, replace(waiting, waiting_for=()), NOW)
+    assert "deployedRelease" not in gone
+
+
+@pytest.mark.parametrize("kind", IRRECONCILABLE)
+def test_every_reason_is_one_that_the_api_server_accepts(kind):
+    build_status(GOOD, failed(kind), NOW)
+
+
+def test_another_input_counts_its_failures_afresh():
+    before = Attempt("upgrade", "d1", succeeded=False, failures=4, next_attempt_at=None)
+
+    assert failed_attempts(before, Action.UPGRADE, "d1") == 5
+    assert failed_attempts(before, Action.UPGRADE, "d2") == 1
+    assert failed_attempts(before, Action.UNINSTALL, "d1") == 1
