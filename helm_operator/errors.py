@@ -2,6 +2,7 @@
 
 * OperatorError
   x ConfigError          the operator cannot start (flags, watches.yaml, a chart on disk)
+  x ChartProblem         a chart on disk cannot be read, or can never be installed
   x PassError            one pass over one custom resource ended early
     + TerminalError      only another input (spec, chart, watches.yaml) helps
     + RetryableError     the same attempt may succeed later
@@ -48,6 +49,10 @@ class ConfigError(OperatorError):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+class ChartProblem(OperatorError):
+    """A chart on disk cannot be read, or can never be installed; the message names its path."""
 
 
 class PassError(OperatorError):
