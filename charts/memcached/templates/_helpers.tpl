@@ -24,11 +24,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | q
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* A map as YAML without the entries that are null. Prints nothing for an empty map. */}}
+{{/*
+A map as YAML of texts, without the entries that are null. Prints nothing for an empty map. A whole number from a values
+file is a float here, and would print as 1.34217728e+08.
+*/}}
 {{- define "memcached.map" -}}
 {{- range $key, $value := . }}
 {{- if not (kindIs "invalid" $value) }}
-{{ $key | quote }}: {{ $value | quote }}
+{{ $key | quote }}: {{ ternary (int64 $value) $value (kindIs "float64" $value) | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -54,5 +57,13 @@ connection; the limit leaves another quarter of the cache for its index and frag
 {{- $own := add 32 (div (int64 .Values.maxConnections) 128) -}}
 {{- $requests := dict "cpu" "50m" "memory" (printf "%dMi" (add $cache $own)) -}}
 {{- $limits := dict "memory" (printf "%dMi" (add $cache $own (div $cache 4))) -}}
-{{- merge (deepCopy (.Values.resources | default dict)) (dict "requests" $requests "limits" $limits) | toYaml -}}
+{{- range $kind, $amounts := dict "requests" $requests "limits" $limits }}
+{{- range $name, $amount := index ($.Values.resources | default dict) $kind }}
+{{- $_ := set $amounts $name $amount }}
+{{- end }}
+{{- with include "memcached.map" $amounts | trim }}
+{{ $kind }}:
+  {{- nindent 2 . }}
+{{- end }}
+{{- end }}
 {{- end }}

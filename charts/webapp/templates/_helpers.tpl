@@ -23,11 +23,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | q
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* A map as YAML without the entries that are null. Prints nothing for an empty map. */}}
+{{/*
+A map as YAML of texts, without the entries that are null. Prints nothing for an empty map. A whole number from a values
+file is a float here, and would print as 1.34217728e+08.
+*/}}
 {{- define "webapp.map" -}}
 {{- range $key, $value := . }}
 {{- if not (kindIs "invalid" $value) }}
-{{ $key | quote }}: {{ $value | quote }}
+{{ $key | quote }}: {{ ternary (int64 $value) $value (kindIs "float64" $value) | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -48,4 +51,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "webapp.serviceAccountName" -}}
 {{- $account := .Values.serviceAccount | default dict -}}
 {{- $account.name | default (ternary (include "webapp.fullname" .) "default" ($account.create | default false)) -}}
+{{- end }}
+
+{{/* Container resources, without the amounts that are null. */}}
+{{- define "webapp.resources" -}}
+{{- range $kind, $amounts := .Values.resources }}
+{{- with include "webapp.map" $amounts | trim }}
+{{ $kind }}:
+  {{- nindent 2 . }}
+{{- end }}
+{{- end }}
 {{- end }}
