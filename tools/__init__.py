@@ -1,0 +1,1 @@
+"""Tools for the development of this project; nothing here is part of the package."""
