@@ -168,6 +168,15 @@ def _uninstalling(s: Situation) -> Decision | None:
     """An uninstall that was begun (or done with its history kept) is finished before anything else."""
     if s.newest is None or s.newest.status not in (ReleaseStatus.UNINSTALLING, ReleaseStatus.UNINSTALLED):
         return None
+    left = s.newest.changed_at + LOCK_GRACE - s.now
+    if s.newest.status is ReleaseStatus.UNINSTALLING and left > 0:
+        return Decision(
+            Action.WAIT,
+            f'release "{s.newest.key.name}" is being uninstalled by somebody; it is installed again once it is gone, '
+            f"and what is left at {_clock(s.newest.changed_at + LOCK_GRACE)} is removed first",
+            blocked="ReleaseLocked",
+            again_after=left,
+        )
     return Decision(Action.RECOVER, f"revision {s.newest.revision} was left {s.newest.status}")
 
 

@@ -46,15 +46,20 @@ def differences(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]
     return list(_differences(_comparable(live), _comparable(wanted), ""))
 
 
+def is_of_release(live: Mapping[str, Any], key: ReleaseKey) -> bool:
+    """Return whether an object says, by Helm's annotations, that it is of this release."""
+    annotations = live["metadata"].get("annotations") or {}
+    return (annotations.get(RELEASE_NAMESPACE), annotations.get(RELEASE_NAME)) == (key.namespace, key.name)
+
+
 def ours_to_repair(live: Mapping[str, Any], key: ReleaseKey, manager: str) -> bool:
     """Return whether an object is still the release's, even if its marks were taken off.
 
     An object without Helm's marks that Helm never wrote is somebody else's.
     """
     meta = live["metadata"]
-    annotations = meta.get("annotations") or {}
-    if RELEASE_NAME in annotations:
-        return (annotations.get(RELEASE_NAMESPACE), annotations[RELEASE_NAME]) == (key.namespace, key.name)
+    if RELEASE_NAME in (meta.get("annotations") or {}):
+        return is_of_release(live, key)
     return any(entry.get("manager") == manager for entry in meta.get("managedFields") or ())
 
 

@@ -21,6 +21,7 @@ from helm_operator.release import (
     ReleaseRecord,
     ReleaseStatus,
 )
+from helm_operator.values import digest
 
 HISTORY: Final = 5
 """Revisions that status.history shows, newest first."""
@@ -52,7 +53,13 @@ IRRECONCILABLE: Final = {
 """Failures that kept Helm from acting at all; the others are a failed action and no more."""
 
 _NOT_TRIED: Final = frozenset(
-    {HelmErrorKind.LOCKED, HelmErrorKind.UNREACHABLE, HelmErrorKind.NAME_IN_USE, HelmErrorKind.CRASHED}
+    {
+        HelmErrorKind.LOCKED,
+        HelmErrorKind.UNREACHABLE,
+        HelmErrorKind.NAME_IN_USE,
+        HelmErrorKind.CRASHED,
+        HelmErrorKind.CANCELLED,
+    }
 )
 """Helm never got to the release: whether the release failed is not known, so it stays as it was."""
 
@@ -130,6 +137,47 @@ def recorded_revision(status: Mapping[str, Any]) -> int | None:
     return revision if isinstance(revision, int) else None
 
 
+def recorded_inventory(status: Mapping[str, Any]) -> list[ObjectRef]:
+    """Return the objects in status.deployedRelease.resources; entries that cannot be read are left out."""
+    deployed = status.get("deployedRelease")
+    entries = deployed.get("resources") if isinstance(deployed, Mapping) else None
+    return [
+        ObjectRef(entry["apiVersion"], entry["kind"], entry.get("namespace") or "", entry["name"])
+        for entry in entries or ()
+        if isinstance(entry, Mapping) and {"apiVersion", "kind", "name"} <= entry.keys()
+    ]
+
+
+def made_of(content: ReleaseContent, desired: DesiredRelease) -> bool:
+    """Return whether a revision holds the desired chart version and values."""
+    same_chart = (content.chart.name, content.chart.version) == (desired.chart.name, desired.chart.version)
+    return same_chart and digest(content.values) == desired.values_digest
+
+
+def tells_of(status: Mapping[str, Any], record: ReleaseRecord) -> bool:
+    """Return whether a status already describes this deployed revision; if not, its payload is needed."""
+    return recorded_revision(status) == record.revision and any(
+        entry.get("type") == ConditionType.DEPLOYED and entry.get("status") == "True"
+        for entry in status.get("conditions") or ()
+        if isinstance(entry, Mapping)
+    )
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
+    """Return the JSON merge patch (RFC 7386) that makes `new` of `old`; empty where they are equal.
+
+    `new` holds no nulls: a merge patch cannot write one.
+    """
+    patch: Json = dict.fromkeys(old.keys() - new.keys())
+    for name, value in new.items():
+        before = old.get(name)
+        if name in old and before == value:
+            continue
+        nested = isinstance(before, Mapping) and isinstance(value, Mapping)
+        patch[name] = merge_patch(before, value) if nested else value  # type: ignore[arg-type]
+    return patch
+
+
 def _deployed(status: Json, conditions: ConditionSet, outcome: Outcome) -> None:
     if not outcome.looked:
         if ConditionType.DEPLOYED not in conditions:
@@ -154,7 +202,8 @@ def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: R
     if content is not None and content.revision == record.revision:
         status["deployedRelease"] = _deployed_release(outcome, record, content)
         reason, message = _deployed_reason(content), content.notes.strip()
-    elif before is not None and before["status"] == "True" and recorded_revision(status) == record.revision:
+    elif tells_of(status, record):
+        assert before is not None  # noqa: S101 - tells_of has looked
         reason, message = before["reason"], before["message"]
     else:
         status["deployedRelease"] = {**_release_ref(record), "status": str(record.status)}
@@ -295,6 +344,7 @@ def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
     type_ = ConditionType.IRRECONCILABLE
     helm_reason = IRRECONCILABLE.get(outcome.helm_error.kind) if outcome.helm_error is not None else None
     decision = outcome.decision
+    cancelled = outcome.helm_error is not None and outcome.helm_error.kind is HelmErrorKind.CANCELLED
     if outcome.error is not None:
         conditions.observe_condition(type_, outcome.error.reason, str(outcome.error))
     elif helm_reason is not None:
@@ -302,7 +352,7 @@ def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
         conditions.observe_condition(type_, helm_reason, message)
     elif decision is not None and decision.blocked is not None and outcome.action is None:
         conditions.observe_condition(type_, decision.blocked, decision.because)
-    elif outcome.action is not None or outcome.uninstalled or _in_sync(outcome):
+    elif (outcome.action is not None and not cancelled) or outcome.uninstalled or _in_sync(outcome):
         conditions.observe_absence(type_, "Reconciled")
     elif type_ not in conditions:
         conditions.observe_unknown(type_, "NotYetObserved", "no pass has come to an end yet")

@@ -57,6 +57,9 @@ class Kube(Protocol):
     async def resource(self, api_version: str, kind: str) -> Resource:
         """Look a kind up (cached). NotFound: the API server does not serve it."""
 
+    def forget_resource(self, api_version: str) -> None:
+        """Look the kinds of an API version up anew, since its CRD may have changed."""
+
     async def get_custom_resource(self, resource: Resource, namespace: str, name: str) -> Json: ...
 
     async def patch_custom_resource(

@@ -127,7 +127,7 @@ class _KindSink:
         meta = item["metadata"]
         place = (meta.get("namespace") or "", meta["name"])
         before = self.known.get(place)
-        print_ = fingerprint(meta, self._manager)
+        print_ = self._fingerprint(meta)
         key = release_of(meta) or (before[0] if before else None)
         if key is None:
             return
@@ -143,6 +143,12 @@ class _KindSink:
         before = self.known.pop(place, None)
         if before is not None:
             self._owner.suspect(before[0], self._ref(place))
+
+    def _fingerprint(self, meta: Mapping[str, Any]) -> bytes:
+        if self.kind == "Secret":
+            # A chart's stringData is stored as data, which Helm then does not own: any change counts.
+            return str(meta.get("resourceVersion")).encode()
+        return fingerprint(meta, self._manager)
 
     def _ref(self, place: tuple[str, str]) -> ObjectRef:
         return ObjectRef(self.api_version, self.kind, *place)

@@ -12,13 +12,22 @@ _NONE: Final[dict[int, ReleaseRecord]] = {}
 
 
 class ReleaseCache:
-    """A sink for the watch on release Secrets; tells `changed` which release moved."""
+    """The release records of the watched namespaces; tells `changed` which release moved."""
 
     def __init__(self, changed: Callable[[ReleaseKey], None]) -> None:
         self._changed = changed
         self._records: dict[ReleaseKey, dict[int, ReleaseRecord]] = {}
         self._seen: dict[ReleaseKey, int] = {}
         """resourceVersion of the newest direct look: older events say nothing new."""
+        self._synced: set[str] = set()
+
+    def sink(self, namespace: str) -> _NamespaceSink:
+        """Return where the watch on a namespace delivers to; "" means all namespaces."""
+        return _NamespaceSink(self, namespace)
+
+    def knows(self, namespace: str) -> bool:
+        """Return whether the watch has told all records of a namespace once."""
+        return namespace in self._synced or "" in self._synced
 
     def records(self, key: ReleaseKey) -> tuple[ReleaseRecord, ...]:
         """Return the release's revisions, newest first."""
@@ -33,15 +42,19 @@ class ReleaseCache:
         """Drop what is kept of a direct look; the watch tells the rest."""
         self._seen.pop(key, None)
 
-    def replace(self, items: list[Json]) -> None:
+    def replace(self, namespace: str, items: list[Json]) -> None:
+        """Take over a complete list of one namespace's (or, with "", of all) records."""
         found: dict[ReleaseKey, dict[int, ReleaseRecord]] = {}
         for item in items:
             if (record := record_from_metadata(item)) is not None:
                 found.setdefault(record.key, {})[record.revision] = record
-        moved = [key for key in {*found, *self._records} if found.get(key) != self._records.get(key)]
-        self._records = found
-        for key in moved:
-            self._changed(key)
+        known = {key for key in self._records if not namespace or key.namespace == namespace}
+        self._synced.add(namespace)
+        for key in {*found, *known}:
+            records = found.get(key, {})
+            if records != self._records.get(key, _NONE):
+                self._store(key, records)
+                self._changed(key)
 
     def apply(self, type_: str, item: Json) -> None:
         record = record_from_metadata(item)
@@ -61,6 +74,18 @@ class ReleaseCache:
             self._records[key] = records
         else:
             self._records.pop(key, None)
+
+
+class _NamespaceSink:
+    def __init__(self, cache: ReleaseCache, namespace: str) -> None:
+        self._cache = cache
+        self._namespace = namespace
+
+    def replace(self, items: list[Json]) -> None:
+        self._cache.replace(self._namespace, items)
+
+    def apply(self, type_: str, item: Json) -> None:
+        self._cache.apply(type_, item)
 
 
 def _number(version: str) -> int:

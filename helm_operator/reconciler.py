@@ -1,0 +1,586 @@
+"""One pass over one custom resource: observe, desire, decide, act, report.
+
+Start reading at `Reconciler.reconcile`. What woke the pass does not matter: it looks at the
+world as it is and takes the steps that `decide` names, until nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from helm_operator import status
+from helm_operator.backoff import retry_delay
+from helm_operator.decision import Action, Attempt, Decision, Situation, decide
+from helm_operator.errors import (
+    ApiError,
+    ApiUnavailable,
+    Conflict,
+    Forbidden,
+    HelmError,
+    HelmErrorKind,
+    NotFound,
+    PassError,
+    RetryableError,
+    TerminalError,
+)
+from helm_operator.helm import Helm, decode_release, redact, secret_strings, sensitive_strings
+from helm_operator.kube import Kube, Resource
+from helm_operator.plan import desire, release_key
+from helm_operator.release import (
+    ADOPT_ANNOTATION,
+    FINALIZER,
+    FOREIGN_FINALIZERS,
+    CustomResource,
+    DesiredRelease,
+    Json,
+    ObjectRef,
+    ReleaseContent,
+    ReleaseKey,
+    ReleaseRecord,
+)
+from helm_operator.removal import remove_leftovers
+from helm_operator.repair import Repairer, inventory_of
+from helm_operator.report import Reporter
+from helm_operator.served import ServedKind
+from helm_operator.settings import Settings
+from helm_operator.status import Outcome
+from helm_operator.values import describe_change
+from helm_operator.watchers import Dependents, ReleaseCache, ResourceCache, ResourceKey
+
+logger = logging.getLogger(__name__)
+
+_MOST_STEPS: Final = 8
+"""A pass that is not done after so many steps goes on in another one."""
+_TROUBLE_BASE: Final = 1.0
+_TROUBLE_CEILING: Final = 60.0
+_ANY_FINALIZER: Final = frozenset({FINALIZER, *FOREIGN_FINALIZERS})
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What the queue shall do with the key after a pass."""
+
+    act: bool = False
+    """The pass stopped before a Helm action: come again in the lane that may run Helm."""
+    urgent: bool = False
+    """Whether somebody waits for that action: an edit or a deletion."""
+    after: float | None = None
+    """Seconds until the next pass, whatever happens before; None: only when something happens."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass knows."""
+
+    key: ResourceKey
+    resource: CustomResource
+    kind: ServedKind
+    api: Resource
+    release: ReleaseKey
+    outcome: Outcome
+    chart_token: object
+    may_act: bool
+    fresh: bool = False
+    """Whether the records come from the API server, not from the cache."""
+    examined: bool | None = None
+    decision: Decision = field(default_factory=lambda: Decision(Action.NOTHING, "not decided yet"))
+    secrets: set[str] = field(default_factory=set)
+    """Texts that must not be shown to anybody."""
+
+    @property
+    def desired(self) -> DesiredRelease:
+        if self.outcome.desired is None:
+            raise RuntimeError("nothing is desired")  # Only deletion has no desired release.
+        return self.outcome.desired
+
+
+@dataclass(slots=True)
+class _Running:
+    """A Helm action under way, and the wish that it serves."""
+
+    task: asyncio.Task[None]
+    resource: CustomResource
+    overtaken: bool = False
+
+
+class Reconciler:
+    """Brings the release of each custom resource to what it asks for."""
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        helm: Helm,
+        kinds: dict[str, ServedKind],
+        resources: ResourceCache,
+        releases: ReleaseCache,
+        dependents: Dependents,
+        settings: Settings,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock` gives Unix time in seconds."""
+        self._kube = kube
+        self._helm = helm
+        self._kinds = kinds
+        self._resources = resources
+        self._releases = releases
+        self._dependents = dependents
+        self._settings = settings
+        self._clock = clock
+        self._reporter = Reporter(kube, resources, clock)
+        self._repairer = Repairer(kube, manager=helm.field_manager)
+        self._running: dict[ResourceKey, _Running] = {}
+        self._settled: dict[ResourceKey, _Settled] = {}
+        """What a pass without work looked like: the same again needs no pass at all."""
+        self._verify_at: dict[ResourceKey, float] = {}
+        """When all objects of a release are to be compared with its manifest; missing: now."""
+        self._troubles: dict[ResourceKey, int] = {}
+        """Passes in a row that an error other than Helm's ended."""
+        self._steps: dict[Action, Callable[[Pass], Awaitable[bool]]] = {
+            Action.EXAMINE: self._examine,
+            Action.INSTALL: self._install,
+            Action.UPGRADE: self._upgrade,
+            Action.REPAIR: self._repair,
+            Action.RECOVER: self._recover,
+            Action.UNINSTALL: self._uninstall,
+            Action.FINISH: self._finish,
+            Action.LET_GO: self._let_go,
+        }
+
+    async def reconcile(self, key: ResourceKey, *, may_act: bool) -> Next:
+        """Do one pass. Helm is run only with `may_act`.
+
+        Never raises for what a custom resource, a chart, Helm or the API server did: that
+        is what the status is for.
+        """
+        resource = self._resources.get(key)
+        if resource is None or (resource.deleting and not _ANY_FINALIZER.intersection(resource.finalizers)):
+            self.forget(key)
+            return Next()
+        kind = self._kinds[key.kind]
+        if self._settled.get(key) == self._seen(key, resource) and self._clock() < self._verify_at.get(key, 0.0):
+            return Next(after=self._period(kind))
+        outcome = Outcome(generation=resource.generation or None)
+        try:
+            api = await self._kube.resource(kind.watch.api_version, kind.watch.kind)
+        except ApiError as error:
+            logger.warning("%s: %s; no status can be written before this is mended", key, error)
+            return Next(after=self._trouble_delay(key, resource))
+        if not api.status_subresource:
+            outcome.generation = None  # Our own status would move it.
+        current = Pass(key, resource, kind, api, release_key(resource), outcome, kind.chart_token, may_act)
+        try:
+            if not await self._work(current):
+                return Next(act=True, urgent=_is_news(resource))
+        except _Overtaken:
+            return Next(after=0.0)
+        except PassError as error:
+            outcome.error = error
+        except ApiError as error:
+            outcome.error = _as_pass_error(error)
+        except Exception as error:
+            logger.exception("%s: a defect of the operator ended the pass", key)
+            outcome.error = RetryableError(
+                f"a defect of the operator ended the pass ({type(error).__name__}); its log has the details. "
+                "The pass is tried again with growing pauses",
+                reason="InternalError",
+            )
+        return await self._report(current)
+
+    def notice(self, key: ResourceKey, resource: CustomResource | None) -> None:
+        """Cancel a running action whose wish is no longer the newest one."""
+        running = self._running.get(key)
+        if running is None or (resource is not None and _same_wish(running.resource, resource)):
+            return
+        running.overtaken = True
+        running.task.cancel()
+
+    def forget(self, key: ResourceKey) -> None:
+        """Drop what is remembered of a custom resource that is gone."""
+        for memory in (self._settled, self._verify_at, self._troubles):
+            memory.pop(key, None)
+        self._reporter.forget(key)
+
+    async def _work(self, p: Pass) -> bool:
+        """Take steps until nothing is left to do; False: the next one needs `may_act`."""
+        await self._observe(p)
+        if not p.resource.deleting:
+            self._desire(p)
+        for _ in range(_MOST_STEPS):
+            decision = p.decision = p.outcome.decision = decide(self._situation(p))
+            step = self._steps.get(decision.action)
+            if step is None:
+                break
+            if decision.action.runs_helm and not p.may_act:
+                return False
+            if decision.action not in (Action.EXAMINE, Action.REPAIR) and not p.fresh:
+                await self._look(p)  # A cache may lag; nothing is changed on its word alone.
+                continue
+            if not await step(p):
+                break
+        deployed = status.deployed_record(p.outcome.records) if p.outcome.owned else None
+        known = self._reporter.known_status(p.key, p.resource)
+        if deployed is not None and p.outcome.content is None and not status.tells_of(known, deployed):
+            await self._read(p, deployed.revision)
+        return True
+
+    async def _observe(self, p: Pass) -> None:
+        if not self._releases.knows(p.release.namespace):
+            await self._look(p)
+            return
+        p.outcome.records = self._releases.records(p.release)
+        p.outcome.looked = True
+        self._note_owner(p)
+
+    async def _look(self, p: Pass) -> None:
+        p.outcome.looked = False
+        records, version = await self._kube.release_records(p.release)
+        self._releases.observe(p.release, records, version)
+        p.outcome.records, p.outcome.looked, p.fresh = records, True, True
+        self._note_owner(p)
+
+    def _note_owner(self, p: Pass) -> None:
+        p.outcome.owned = not p.outcome.records or p.outcome.records[0].owner_uid == p.resource.uid
+
+    def _desire(self, p: Pass) -> None:
+        if not p.api.namespaced:
+            raise TerminalError(
+                f"{p.resource.kind} is cluster-scoped, and a release needs a namespace: change the CRD's scope to "
+                "Namespaced and create the custom resource in the namespace of its release",
+                reason="ClusterScoped",
+            )
+        p.outcome.desired = desire(p.resource, p.kind.watch, p.kind.usable_chart())
+        p.secrets |= sensitive_strings(p.desired.values)
+        p.secrets |= {override.value for override in p.kind.watch.overrides if isinstance(override.value, str)}
+
+    def _situation(self, p: Pass) -> Situation:
+        known = self._reporter.known_status(p.key, p.resource)
+        suspects = len(self._dependents.suspects(p.release))
+        if self._clock() >= self._verify_at.get(p.key, 0.0):
+            suspects = max(suspects, 1)
+        adoption = known.get("adoption")
+        used = adoption.get("token") if isinstance(adoption, dict) else None
+        token = p.resource.annotations.get(ADOPT_ANNOTATION)
+        return Situation(
+            owner_uid=p.resource.uid,
+            deleting=p.resource.deleting,
+            records=p.outcome.records,
+            desired=p.outcome.desired,
+            attempt=Attempt.from_status(known),
+            recorded_revision=status.recorded_revision(known),
+            now=self._clock(),
+            examined=p.examined,
+            suspects=suspects,
+            adopt=token is not None and token == p.release.name and token != used,
+            lock_timeout=p.kind.watch.timeout,
+        )
+
+    async def _read(self, p: Pass, revision: int) -> ReleaseContent:
+        """Read a revision's payload; its texts are redacted, and its secrets noted."""
+        payload = await self._kube.release_payload(p.release, revision)
+        content = await asyncio.to_thread(decode_release, payload)
+        p.secrets |= secret_strings(content.objects) | sensitive_strings(content.values)
+        deployed = status.deployed_record(p.outcome.records)
+        if deployed is not None and deployed.revision == revision:
+            notes = redact(content.notes, p.secrets)
+            p.outcome.content = content = replace(content, notes=notes)
+            p.outcome.inventory = await inventory_of(self._kube, content, p.release)
+            if p.kind.watch.watch_dependent_resources:
+                self._dependents.ensure_watched(p.outcome.inventory)
+        return content
+
+    # Steps. Each returns whether to decide again.
+
+    async def _examine(self, p: Pass) -> bool:
+        content = await self._read(p, p.outcome.records[0].revision)
+        p.examined = status.made_of(content, p.desired)
+        return True
+
+    async def _install(self, p: Pass) -> bool:
+        await self._ensure_finalizer(p)
+        await self._run(p, Action.INSTALL, self._helm.install(p.desired))
+        return False
+
+    async def _upgrade(self, p: Pass) -> bool:
+        await self._ensure_finalizer(p)
+        adopted = not p.outcome.owned
+        because = p.decision.because if adopted else await self._what_changed(p)
+        await self._run(p, Action.UPGRADE, self._helm.upgrade(p.desired), because)
+        if adopted and p.outcome.helm_error is None:
+            p.outcome.adopted = {"token": p.release.name, "revision": p.outcome.records[0].revision}
+        return False
+
+    async def _recover(self, p: Pass) -> bool:
+        """End a half-done action; then the ordinary rules apply."""
+        await self._ensure_finalizer(p)
+        deployed = status.deployed_record(p.outcome.records)
+        timeout, history = p.kind.watch.timeout, p.kind.watch.history_max
+        if deployed is not None and p.outcome.records[0].status.pending:
+            call = self._helm.rollback(p.release, deployed.revision, timeout=timeout, history_max=history)
+        else:
+            call = self._uninstall_call(p)
+        await self._run(p, Action.RECOVER, call)
+        return p.outcome.helm_error is None
+
+    async def _uninstall(self, p: Pass) -> bool:
+        await self._take_inventory(p)
+        await self._run(p, Action.UNINSTALL, self._uninstall_call(p))
+        return p.outcome.helm_error is None
+
+    async def _finish(self, p: Pass) -> bool:
+        """See that the objects are gone, then let the custom resource go."""
+        await self._take_inventory(p)
+        p.outcome.uninstalled = True
+        waiting = await remove_leftovers(self._kube, p.outcome.inventory, p.release)
+        p.outcome.waiting_for = tuple(waiting)
+        if not waiting:
+            await self._release_finalizers(p)
+        return False
+
+    async def _let_go(self, p: Pass) -> bool:
+        await self._release_finalizers(p)
+        return False
+
+    async def _repair(self, p: Pass) -> bool:
+        newest = p.outcome.records[0]
+        content = await self._read(p, newest.revision)
+        everything = self._clock() >= self._verify_at.get(p.key, 0.0)
+        suspects = None if everything else self._dependents.suspects(p.release)
+        result = await self._repairer.repair(content, p.release, suspects)
+        self._dependents.clear(p.release, result.settled)
+        if everything and result.error is None:
+            self._verified(p)
+        if result.repaired:
+            await self._reporter.repaired(p.resource, result.repaired)
+        if result.error is not None:
+            raise result.error
+        return False
+
+    def _verified(self, p: Pass) -> None:
+        watched = p.kind.watch.watch_dependent_resources
+        self._verify_at[p.key] = float("inf") if watched else self._clock() + self._period(p.kind) * 0.9
+
+    # How the steps work.
+
+    async def _uninstall_call(self, p: Pass) -> None:
+        try:
+            remarks = await self._helm.uninstall(p.release, timeout=p.kind.watch.timeout)
+        except HelmError as error:
+            if error.kind is not HelmErrorKind.NOT_FOUND:
+                raise
+        else:
+            if remarks:
+                logger.info("%s: helm uninstall of %s says: %s", p.key, p.release, redact(remarks, p.secrets))
+
+    async def _run(self, p: Pass, action: Action, call: Awaitable[None], because: str = "") -> None:
+        """Run one Helm action, and look at what it left behind."""
+        outcome = p.outcome
+        outcome.action, outcome.started_at = action, self._clock()
+        outcome.because = because or p.decision.because
+        outcome.next_attempt_at, outcome.failures = None, 0
+        logger.info("%s: %s of release %s begins: %s", p.key, action, p.release, outcome.because)
+        error: HelmError | None = None
+        try:
+            await self._interruptible(p, call)
+        except HelmError as found:
+            error = self._note_failure(p, action, found)
+        outcome.helm_error, outcome.finished_at = error, self._clock()
+        took = outcome.finished_at - outcome.started_at
+        if error is None:
+            logger.info("%s: %s of release %s done in %.2f s", p.key, action, p.release, took)
+            if action in (Action.INSTALL, Action.UPGRADE):
+                self._verified(p)
+        else:
+            logger.warning("%s: %s of release %s failed: %s", p.key, action, p.release, error)
+        await self._look(p)
+
+    def _note_failure(self, p: Pass, action: Action, error: HelmError) -> HelmError:
+        """Plan the next try, and return the error with nothing secret in it."""
+        outcome = p.outcome
+        shown = HelmError(redact(str(error), p.secrets), kind=error.kind, output=redact(error.output, p.secrets))
+        if error.kind is HelmErrorKind.CANCELLED:
+            return shown  # Our own doing: it does not count.
+        digest = outcome.desired.input_digest if outcome.desired else ""
+        previous = Attempt.from_status(self._reporter.known_status(p.key, p.resource))
+        outcome.failures = status.failed_attempts(previous, action, digest)
+        if error.kind not in status.TERMINAL or action is Action.UNINSTALL:
+            settings = self._settings
+            delay = retry_delay(
+                outcome.failures, base=settings.retry_base, ceiling=settings.retry_ceiling, spread=p.resource.uid
+            )
+            outcome.next_attempt_at = self._clock() + delay
+        return shown
+
+    async def _interruptible(self, p: Pass, call: Awaitable[None]) -> None:
+        async def run() -> None:
+            await call
+
+        task = asyncio.create_task(run())
+        running = self._running[p.key] = _Running(task, p.resource)
+        # The wish may have changed while the steps before this one waited.
+        self.notice(p.key, self._resources.get(p.key))
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:  # Shutdown: end Helm, then report as ever.
+            task.cancel()
+            await asyncio.wait({task})
+        finally:
+            del self._running[p.key]
+        if task.cancelled():
+            why = "a newer wish overtook it" if running.overtaken else "the operator shuts down"
+            raise HelmError(f"cancelled: {why}", kind=HelmErrorKind.CANCELLED)
+        task.result()
+
+    async def _what_changed(self, p: Pass) -> str:
+        """Say in which way the inputs differ from those of the running revision."""
+        deployed = status.deployed_record(p.outcome.records)
+        if deployed is None:
+            return p.decision.because
+        content = await self._read(p, deployed.revision)
+        p.outcome.content = None  # It speaks of the revision that is about to be replaced.
+        difference = _difference(content, p.desired)
+        failed = p.outcome.records[0].revision != deployed.revision
+        return f"{p.decision.because}; {difference}" if failed else difference
+
+    async def _take_inventory(self, p: Pass) -> None:
+        """Learn what the release consists of, while its record is there to tell."""
+        outcome = p.outcome
+        known = list(outcome.inventory)
+        known += status.recorded_inventory(self._reporter.known_status(p.key, p.resource))
+        if outcome.records and outcome.owned:
+            newest = outcome.records[0].revision
+            payload = await self._kube.release_payload(p.release, newest)
+            content = await asyncio.to_thread(decode_release, payload)
+            known += await inventory_of(self._kube, content, p.release)
+            p.secrets |= secret_strings(content.objects) | sensitive_strings(content.values)
+        outcome.inventory = tuple(dict.fromkeys(known))
+
+    async def _ensure_finalizer(self, p: Pass) -> None:
+        if FINALIZER not in p.resource.finalizers:
+            await self._set_finalizers(p, [*p.resource.finalizers, FINALIZER])
+
+    async def _release_finalizers(self, p: Pass) -> None:
+        left = [name for name in p.resource.finalizers if name not in _ANY_FINALIZER]
+        if left:  # Somebody else still holds the custom resource: tell how it stands.
+            await self._reporter.report(p.key, p.resource, p.api, p.outcome)
+            p.resource = self._resources.get(p.key) or p.resource
+        await self._set_finalizers(p, left)
+        logger.info("%s: the release is gone, and so is our finalizer", p.key)
+
+    async def _set_finalizers(self, p: Pass, finalizers: list[str]) -> None:
+        patch: Json = {"metadata": {"finalizers": finalizers, "resourceVersion": p.resource.resource_version}}
+        try:
+            body = await self._kube.patch_custom_resource(p.api, p.key.namespace, p.key.name, patch)
+        except Conflict:
+            self._resources.store(p.key, await self._kube.get_custom_resource(p.api, p.key.namespace, p.key.name))
+            raise _Overtaken from None
+        except NotFound:
+            if not p.resource.deleting:
+                raise
+            self._resources.drop(p.key, p.resource.uid)
+            return
+        if body["metadata"].get("deletionTimestamp") and not finalizers:
+            self._resources.drop(p.key, p.resource.uid)
+            return
+        self._resources.store(p.key, body)
+        fresh = CustomResource.from_body(body)
+        if not _same_wish(p.resource, fresh):
+            raise _Overtaken
+        p.resource = fresh
+
+    async def _report(self, p: Pass) -> Next:
+        outcome = p.outcome
+        if self._resources.get(p.key) is None and p.resource.deleting:
+            self.forget(p.key)
+            return Next()  # The custom resource is gone; nothing is left to write to.
+        written = await self._reporter.report(p.key, p.resource, p.api, outcome)
+        if outcome.error is None and written is not None:
+            self._troubles.pop(p.key, None)
+        done = outcome.error is None and outcome.action is None and p.decision.blocked is None
+        if written is not None and done and p.decision.action in (Action.NOTHING, Action.REPAIR):
+            # Only what this pass has seen and written: news that came meanwhile must not be settled.
+            self._settled[p.key] = _Settled(written, p.chart_token, outcome.records, frozenset())
+        else:
+            self._settled.pop(p.key, None)
+        return Next(after=self._again_after(p, written=written is not None))
+
+    def _again_after(self, p: Pass, *, written: bool) -> float:
+        outcome, now = p.outcome, self._clock()
+        delays = [self._period(p.kind)]
+        if (outcome.error is not None and not isinstance(outcome.error, TerminalError)) or not written:
+            delays.append(self._trouble_delay(p.key, p.resource))
+        if outcome.next_attempt_at is not None:
+            delays.append(outcome.next_attempt_at - now)
+        if outcome.decision is not None and outcome.decision.again_after is not None:
+            delays.append(outcome.decision.again_after)
+        if outcome.helm_error is not None and outcome.helm_error.kind is HelmErrorKind.CANCELLED:
+            delays.append(0.0)
+        if outcome.waiting_for:
+            delays.append(1.0)
+        return max(0.0, min(delays))
+
+    def _trouble_delay(self, key: ResourceKey, resource: CustomResource) -> float:
+        count = self._troubles[key] = self._troubles.get(key, 0) + 1
+        return retry_delay(count, base=_TROUBLE_BASE, ceiling=_TROUBLE_CEILING, spread=resource.uid)
+
+    def _period(self, kind: ServedKind) -> float:
+        return kind.watch.reconcile_period or self._settings.reconcile_period
+
+    def _seen(self, key: ResourceKey, resource: CustomResource) -> _Settled:
+        release = release_key(resource)
+        return _Settled(
+            (resource.uid, resource.resource_version),
+            self._kinds[key.kind].chart_token,
+            self._releases.records(release),
+            self._dependents.suspects(release),
+        )
+
+
+class _Settled(NamedTuple):
+    """All that a pass depends on. The same again needs no pass."""
+
+    version: tuple[str, str]
+    """uid and resourceVersion of the custom resource, our own last write included."""
+    chart: object
+    records: tuple[ReleaseRecord, ...]
+    suspects: frozenset[ObjectRef]
+
+
+class _Overtaken(Exception):
+    """The custom resource changed under the pass: the next one, due at once, has the newest wish."""
+
+
+def _same_wish(one: CustomResource, other: CustomResource) -> bool:
+    return one.uid == other.uid and one.deleting == other.deleting and one.spec == other.spec
+
+
+def _is_news(resource: CustomResource) -> bool:
+    """Whether the spec was edited or the custom resource deleted since its status was written."""
+    return resource.deleting or resource.status.get("observedGeneration") != resource.generation
+
+
+def _difference(content: ReleaseContent, desired: DesiredRelease) -> str:
+    parts = []
+    if (content.chart.name, content.chart.version) != (desired.chart.name, desired.chart.version):
+        parts.append(f"chart {content.chart} became {desired.chart}")
+    if changed := describe_change(content.values, desired.values):
+        parts.append(f"values changed: {changed}")
+    return "; ".join(parts) or "the files of the chart changed"
+
+
+def _as_pass_error(error: ApiError) -> PassError:
+    match error:
+        case Forbidden():
+            return RetryableError(
+                f"{error}. Give the operator's account this permission; the pass is tried again with growing pauses",
+                reason="Forbidden",
+            )
+        case ApiUnavailable():
+            return RetryableError(f"{error}. The pass is tried again with growing pauses", reason="ApiUnavailable")
+        case _:
+            return RetryableError(f"{error}. The pass is tried again with growing pauses", reason="ReconcileError")

@@ -1,0 +1,140 @@
+"""Puts objects of a release right that no longer are as the installed manifest says.
+
+A suspect is compared with what a server-side dry run of its manifest would give, so that
+defaults, other managers' fields and normalised quantities raise no false alarm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from helm_operator.drift import as_helm_applies, comes_and_goes, differences, object_ref, ours_to_repair
+from helm_operator.errors import ApiError, ApiUnavailable, NotFound, PassError, RetryableError
+from helm_operator.kube import Kube
+from helm_operator.release import Json, ObjectRef, ReleaseContent, ReleaseKey
+
+_AT_ONCE: Final = 8
+_MOST_PATHS: Final = 5
+
+
+@dataclass(slots=True)
+class Repaired:
+    """An object that was put right; `paths` is empty where it had been missing."""
+
+    ref: ObjectRef
+    paths: list[str]
+
+    def __str__(self) -> str:
+        if not self.paths:
+            return f"{self.ref} was missing and is there again"
+        more = len(self.paths) - _MOST_PATHS
+        named = ", ".join(self.paths[:_MOST_PATHS]) + (f" and {more} more" if more > 0 else "")
+        return f"{self.ref} was changed and is as before: {named}"
+
+
+@dataclass(slots=True)
+class RepairResult:
+    """What a repair came to."""
+
+    settled: set[ObjectRef] = field(default_factory=set)
+    """Objects that are no longer suspect."""
+    repaired: list[Repaired] = field(default_factory=list)
+    error: PassError | None = None
+
+
+async def inventory_of(kube: Kube, content: ReleaseContent, release: ReleaseKey) -> tuple[ObjectRef, ...]:
+    """Return where the objects of a revision live, in Helm's order.
+
+    Raises:
+        ApiError: the API server does not tell which kinds are namespaced.
+    """
+    return tuple([ref for ref, _ in await _located(kube, content, release)])
+
+
+async def _located(kube: Kube, content: ReleaseContent, release: ReleaseKey) -> list[tuple[ObjectRef, Json]]:
+    found: dict[ObjectRef, Json] = {}
+    for item in content.objects:
+        if not item["metadata"].get("name"):
+            continue  # Helm refuses it, but keeps it in the manifest of the failed revision.
+        namespace = item["metadata"].get("namespace") or ""
+        try:
+            resource = await kube.resource(str(item.get("apiVersion", "")), str(item.get("kind", "")))
+        except NotFound:
+            pass  # Its CRD is gone, and so is the object.
+        else:
+            namespace = (namespace or release.namespace) if resource.namespaced else ""
+        found[object_ref(item, namespace)] = item  # Of duplicates Helm keeps the last one.
+    return list(found.items())
+
+
+class Repairer:
+    """Compares and applies, with Helm's field manager; makes no new revision."""
+
+    def __init__(self, kube: Kube, *, manager: str) -> None:
+        self._kube = kube
+        self._manager = manager
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def repair(
+        self, content: ReleaseContent, release: ReleaseKey, suspects: Collection[ObjectRef] | None
+    ) -> RepairResult:
+        """Put the suspects right; None means all objects of the revision.
+
+        Raises:
+            ApiError: the API server does not tell which kinds are namespaced.
+        """
+        objects = await _located(self._kube, content, release)
+        result = RepairResult(settled=set(suspects or ()) - {ref for ref, _ in objects})
+        chosen = [(ref, item) for ref, item in objects if suspects is None or ref in suspects]
+        await asyncio.gather(*(self._one(ref, item, release, result) for ref, item in chosen))
+        return result
+
+    async def _one(self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult) -> None:
+        async with self._limit:
+            try:
+                repaired = await self._put_right(ref, item, release)
+            except ApiError as error:
+                reason = "ApiUnavailable" if isinstance(error, ApiUnavailable) else "ReconcileError"
+                result.error = RetryableError(
+                    f"{ref} of release {release.name} could not be compared or put right: {error}. "
+                    "It is tried again with growing pauses",
+                    reason=reason,
+                )
+                return
+            except _NotOurs:
+                result.error = RetryableError(
+                    f"{ref} belongs to release {release.name}, but the object of that name was made by somebody "
+                    "else; it is left alone. Delete or rename it, and it is made again from the release",
+                    reason="OwnershipConflict",
+                )
+                return
+        result.settled.add(ref)
+        if repaired is not None:
+            result.repaired.append(repaired)
+
+    async def _put_right(self, ref: ObjectRef, item: Json, release: ReleaseKey) -> Repaired | None:
+        wanted = as_helm_applies(item, ref, release)
+        try:
+            live = await self._kube.get_object(ref)
+        except NotFound:
+            if comes_and_goes(item):
+                return None
+            await self._kube.apply_object(ref, wanted, manager=self._manager)
+            return Repaired(ref, [])
+        if live["metadata"].get("deletionTimestamp"):
+            return None  # It becomes suspect again once it is gone.
+        if not ours_to_repair(live, release, self._manager):
+            raise _NotOurs
+        dry = await self._kube.apply_object(ref, wanted, manager=self._manager, dry_run=True)
+        paths = differences(live, dry)
+        if not paths:
+            return None
+        await self._kube.apply_object(ref, wanted, manager=self._manager)
+        return Repaired(ref, paths)
+
+
+class _NotOurs(Exception):
+    """The live object was never the release's."""
