@@ -1,22 +1,49 @@
 PYTHON ?= python3
 VENV := .venv
+CLUSTER := $(VENV)/bin/python -m tools.localcluster
+KEEP ?=
+TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check
+.PHONY: help demo demo-down test unit check cluster-build
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.ready: requirements/dev.txt
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …" * (sys.version_info < (3, 11)))'
+	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
 	touch $@
+
+demo: $(VENV)/.ready ## Show the main job on a local control plane (KEEP=1 leaves it running)
+ifeq ($(KEEP),)
+	$(CLUSTER) run -- $(VENV)/bin/python -m tools.demo
+else
+	$(CLUSTER) up --state .demo/cluster
+	KUBECONFIG=$(CURDIR)/.demo/cluster/kubeconfig $(CLUSTER) run --use-existing-cluster -- \
+		$(VENV)/bin/python -m tools.demo --keep
+	@echo 'export KUBECONFIG=$(CURDIR)/.demo/cluster/kubeconfig'
+	@echo 'It runs until `make demo-down`.'
+endif
+
+demo-down: $(VENV)/.ready ## End what `make demo KEEP=1` left running
+	-kill $$(cat .demo/operator.pid 2>/dev/null) 2>/dev/null
+	$(CLUSTER) down --state .demo/cluster
+	rm -rf .demo
+
+test: check ## Run the static checks and all tests, on a local control plane
+	$(CLUSTER) run --audit -- $(VENV)/bin/python -m pytest $(TESTS)
+
+unit: $(VENV)/.ready ## Run the tests that need neither cluster nor helm
+	$(VENV)/bin/python -m pytest -m 'not cluster and not helm' $(TESTS)
 
 check: $(VENV)/.ready ## Run the static checks
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	PYTHONPATH=. $(VENV)/bin/lint-imports
+	$(VENV)/bin/hadolint Dockerfile
 
-test: check ## Run the static checks and all tests
-	$(VENV)/bin/python -m pytest
+cluster-build: $(VENV)/.ready ## Build the local control plane and helm (done by demo and test when needed)
+	$(CLUSTER) build

@@ -1,0 +1,305 @@
+"""One operator process over one namespace: the stage of the cases and of the process tests."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import yaml
+
+from tests.cluster import JSON_PATCH, Api, eventually
+
+FILES = Path(__file__).parent / "cases" / "files"
+PERIOD = 2.0
+"""Seconds between two re-checks in the cases (they say 5; shorter is stricter and faster)."""
+
+
+class Lab:
+    """A folder with a case's files, a namespace, an API group of its own, and the operator."""
+
+    def __init__(self, folder, name, helm, *, kubeconfig):
+        self.folder = folder
+        self.namespace = name
+        self.group = f"{name}.example.com"
+        self.api = Api(kubeconfig)
+        self.kubeconfig = kubeconfig
+        self._helm = helm
+        self._operators = []
+        self._crds = []
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    # Files
+
+    def take(self, case):
+        """Copy a case's files here, with this lab's API group in them."""
+        shutil.copytree(FILES / case, self.folder, dirs_exist_ok=True)
+        for path in self.folder.glob("*"):
+            if path.suffix in (".yaml", ".json"):
+                path.write_text(path.read_text().replace("lab.example.com", self.group))
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def documents(self, name):
+        return [document for document in yaml.safe_load_all((self.folder / name).read_text()) if document]
+
+    # The cluster
+
+    def install_crd(self, name="crd.yaml"):
+        for crd in self.documents(name):
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            self.api.post(path, crd)
+            self._crds.append(crd["metadata"]["name"])
+            plural = crd["spec"]["names"]["plural"]
+            eventually(lambda plural=plural: _served(self.api, self.group, plural))
+
+    def delete_crd(self, plural="widgets"):
+        name = f"{plural}.{self.group}"
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+        self.api.delete(path)
+        eventually(lambda: _gone(self.api, path))
+
+    def create(self, name="cr.yaml"):
+        for body in self.documents(name):
+            self.api.post(self.path(plural=body["kind"].lower() + "s"), body)
+
+    def path(self, name="", *, plural="widgets"):
+        tail = f"/{name}" if name else ""
+        return f"/apis/{self.group}/v1alpha1/namespaces/{self.namespace}/{plural}{tail}"
+
+    def core(self, kind, name=""):
+        """Return the path of a namespaced object: a core kind, or `group/version/plural`."""
+        base = f"/apis/{kind.rpartition('/')[0]}" if "/" in kind else "/api/v1"
+        return f"{base}/namespaces/{self.namespace}/{kind.rpartition('/')[2]}" + (f"/{name}" if name else "")
+
+    def object(self, kind, name):
+        return self.api.get(self.core(kind, name))
+
+    def data(self, name, kind="configmaps"):
+        found = self.object(kind, name)
+        assert found is not None, f"there is no {kind} {name}"
+        return found.get("data")
+
+    def cr(self, name, **path):
+        return self.api.get(self.path(name, **path))
+
+    def set_spec(self, name, spec, **path):
+        """Replace the whole spec, nulls included."""
+        patch = [{"op": "add", "path": "/spec", "value": spec}]
+        return self.api.patch(self.path(name, **path), patch, JSON_PATCH)
+
+    def delete(self, name, **path):
+        self.api.delete(self.path(name, **path))
+
+    # What the operator made of it
+
+    def conditions(self, name, **path):
+        found = self.cr(name, **path)
+        assert found is not None, f"custom resource {name} is gone"
+        return {entry["type"]: entry for entry in found.get("status", {}).get("conditions", [])}
+
+    def reaches(self, name, *, says=(), timeout=20.0, plural="widgets", generation=None, **wanted):
+        """Wait until the conditions have these statuses and, together, say these texts."""
+
+        def check():
+            conditions = self.conditions(name, plural=plural)
+            statuses = {type_: conditions.get(type_, {}).get("status") for type_ in wanted}
+            assert statuses == wanted, _story(conditions)
+            text = "\n".join(c.get("message", "") for c in conditions.values())
+            for part in says:
+                assert part in text, _story(conditions)
+            if generation is not None:
+                assert self.cr(name, plural=plural)["status"].get("observedGeneration") == generation
+            return conditions
+
+        return eventually(check, timeout=timeout)
+
+    def deployed(self, name, *, revision=None, timeout=20.0, **path):
+        """Wait until all is well with the newest spec, at that revision."""
+
+        def check():
+            found = self.cr(name, **path)
+            assert found is not None, f"custom resource {name} is gone"
+            status = found.get("status", {})
+            entries = {entry["type"]: entry for entry in status.get("conditions", [])}
+            statuses = {type_: entry["status"] for type_, entry in entries.items()}
+            assert statuses.get("Deployed") == "True", _story(entries)
+            assert statuses.get("ReleaseFailed") == statuses.get("Irreconcilable") == "False", _story(entries)
+            observed = status.get("observedGeneration", found["metadata"]["generation"])
+            assert observed == found["metadata"]["generation"]
+            if revision is not None:
+                assert status["deployedRelease"]["revision"] == revision
+            return status
+
+        return eventually(check, timeout=timeout)
+
+    def gone(self, name, *, timeout=20.0, **path):
+        eventually(lambda: _gone(self.api, self.path(name, **path)), timeout=timeout)
+
+    def records(self, release):
+        """Return the release's revisions and their states, oldest first."""
+        secrets = self.api.items(self.core("secrets"), labelSelector=f"owner=helm,name={release}")
+        labels = [secret["metadata"]["labels"] for secret in secrets]
+        return sorted((int(label["version"]), label["status"]) for label in labels)
+
+    def snapshot(self, *names, plural="widgets"):
+        """Return everything that a quiet operator leaves alone."""
+        kinds = ("configmaps", "secrets", "services", "apps/v1/deployments", "batch/v1/jobs", "apps/v1/statefulsets")
+        objects = {
+            (kind, item["metadata"]["name"]): item["metadata"]["resourceVersion"]
+            for kind in kinds
+            for item in self.api.items(self.core(kind))
+        }
+        for name in names:
+            objects["cr", name] = self.cr(name, plural=plural)["metadata"]["resourceVersion"]
+        objects["events", ""] = len(self.api.items(self.core("events"), fieldSelector="source=helm-operator"))
+        return objects
+
+    def stays_quiet(self, *names, periods=5, plural="widgets"):
+        before, started = self.snapshot(*names, plural=plural), self.helm_runs()
+        time.sleep(PERIOD * periods)
+        after = self.snapshot(*names, plural=plural)
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        assert not changed, f"not quiet: {changed}"
+        assert self.helm_runs() == started, "helm was started in a quiet time"
+
+    def helm_runs(self):
+        """Return the verbs of all helm processes so far, without those that ask for the version."""
+        log = self.folder / "helm-runs"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [line for line in lines if line != "version"]
+
+    def helm(self, *arguments, check=True):
+        env = {**os.environ, "KUBECONFIG": self.kubeconfig}
+        command = [self._helm, "--namespace", self.namespace, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout
+
+    # The operator
+
+    def start(self, *flags, env=None, watches="watches.yaml", wait=True):
+        operator = OperatorProcess(self, [*flags], env or {}, watches)
+        self._operators.append(operator)
+        if wait:
+            operator.ready()
+        return operator
+
+    @property
+    def log(self):
+        return "".join(operator.log for operator in self._operators)
+
+    def close(self):
+        for operator in self._operators:
+            operator.stop()
+        for name in self._crds:
+            plural = name.partition(".")[0]
+            for body in self._all(plural):
+                meta = body["metadata"]
+                scope = f"namespaces/{meta['namespace']}/" if meta.get("namespace") else ""
+                path = f"/apis/{self.group}/v1alpha1/{scope}{plural}/{meta['name']}"
+                if meta.get("finalizers"):
+                    self.api.patch(path, {"metadata": {"finalizers": None}})
+            self.api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+        self.api.delete(f"/api/v1/namespaces/{self.namespace}")
+
+    def _all(self, plural):
+        found = self.api.get(f"/apis/{self.group}/v1alpha1/{plural}")
+        return found["items"] if found else []
+
+
+class OperatorProcess:
+    """`helm-operator run` as a process of its own; its log is kept."""
+
+    def __init__(self, lab, flags, env, watches):
+        wrapper = lab.folder / "bin" / "helm"
+        wrapper.parent.mkdir(exist_ok=True)
+        runs = lab.folder / "helm-runs"
+        wrapper.write_text(f'#!/bin/sh\necho "$1" >>"{runs}"\nexec "{lab._helm}" "$@"\n')
+        wrapper.chmod(0o755)
+        self.address = lab.folder / f"probe-{len(lab._operators)}"
+        self.port = _free_port()
+        command = [sys.executable, "-m", "helm_operator", "run", f"--watches-file={lab.folder / watches}"]
+        command += [f"--reconcile-period={PERIOD}s", f"--helm={wrapper}"]
+        command += [f"--health-probe-bind-address=127.0.0.1:{self.port}"]
+        base = {"KUBECONFIG": lab.kubeconfig, "WATCH_NAMESPACE": lab.namespace, "PYTHONPATH": _root()}
+        self.process = subprocess.Popen(
+            [*command, *flags],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            cwd=lab.folder,
+            env={**os.environ, **base, **env},
+        )
+        self._lines = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        with self.process.stderr as stream:
+            self._lines.extend(stream)
+
+    @property
+    def log(self):
+        return "".join(self._lines)
+
+    def messages(self):
+        return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def ready(self, timeout=30.0):
+        def check():
+            assert self.process.poll() is None, f"the operator ended: {self.log}"
+            assert '"msg": "serving ' in self.log, self.log
+
+        eventually(check, timeout=timeout)
+
+    def says(self, pattern, timeout=20.0):
+        def check():
+            assert re.search(pattern, self.log), self.log
+
+        eventually(check, timeout=timeout)
+
+    def stop(self, timeout=30.0):
+        """End it as a kubelet does, and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout)
+        self._reader.join(5)
+        return code
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(5)
+
+
+def _root():
+    return str(Path(__file__).parents[1])
+
+
+def _free_port():
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _served(api, group, plural):
+    assert api.get(f"/apis/{group}/v1alpha1/{plural}") is not None
+
+
+def _gone(api, path):
+    assert api.get(path) is None, f"{path} is still there"
+
+
+def _story(conditions):
+    return "\n".join(f"{t}={c['status']} {c['reason']}: {c.get('message', '')[:600]}" for t, c in conditions.items())
