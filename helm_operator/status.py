@@ -273,14 +273,15 @@ def _release_failed(conditions: ConditionSet, outcome: Outcome) -> None:
             ConditionType.RELEASE_FAILED, reason, _failure_message(outcome, error), _failed_release(outcome)
         )
     elif outcome.action is not None and error is None:
-        conditions.observe_absence(ConditionType.RELEASE_FAILED, _SUCCESS[outcome.action])
+        message = f"the newest Helm action, {outcome.action}, succeeded"
+        conditions.observe_absence(ConditionType.RELEASE_FAILED, _SUCCESS[outcome.action], message)
     elif _in_sync(outcome):
         before = conditions.get(ConditionType.RELEASE_FAILED)
         if before is None or before["status"] != "False":
             # A bad spec was taken back, or the last write of the status was lost.
             deployed = conditions.get(ConditionType.DEPLOYED)
             reason = deployed["reason"] if deployed else "Reconciled"
-            conditions.observe_absence(ConditionType.RELEASE_FAILED, reason)
+            conditions.observe_absence(ConditionType.RELEASE_FAILED, reason, "the release is as the spec asks")
         else:
             conditions.observe_absence(ConditionType.RELEASE_FAILED, before["reason"], before["message"])
     elif ConditionType.RELEASE_FAILED not in conditions:
@@ -353,7 +354,7 @@ def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
     elif decision is not None and decision.blocked is not None and outcome.action is None:
         conditions.observe_condition(type_, decision.blocked, decision.because)
     elif (outcome.action is not None and not cancelled) or outcome.uninstalled or _in_sync(outcome):
-        conditions.observe_absence(type_, "Reconciled")
+        conditions.observe_absence(type_, "Reconciled", "nothing keeps the operator from working on the release")
     elif type_ not in conditions:
         conditions.observe_unknown(type_, "NotYetObserved", "no pass has come to an end yet")
 

@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         demo.tell("The custom resource definitions, and a namespace.")
         demo.show("apply", "-f", "crds")
-        demo.show("wait", "crds", "-l", "", "--all", "--for=condition=Established", "--timeout=20s")
+        demo.show("wait", "crds", "--all", "--for=condition=Established", "--timeout=20s")
         _kubectl("create", "namespace", _NAMESPACE)
         demo.tell("The operator, as a process of its own.")
         with _operator(keep=options.keep):
