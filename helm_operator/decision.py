@@ -16,6 +16,9 @@ from helm_operator.release import ADOPT_ANNOTATION, DesiredRelease, ReleaseRecor
 LOCK_GRACE: Final = 30.0
 """Seconds beyond Helm's time-out after which an unfinished revision counts as abandoned."""
 
+TAKE_OVER_GRACE: Final = 15.0
+"""The same for one that another process of this operator began: Helm ends with its operator."""
+
 
 class Action(StrEnum):
     """What a pass does; the words appear in status.lastAttempt and in log lines."""
@@ -98,6 +101,8 @@ class Situation:
     """The adoption annotation stands and was not used yet."""
     lock_timeout: float = 300.0
     """Seconds for which an unfinished revision may be somebody's running action."""
+    process: str = ""
+    """This operator process, as in ATTEMPT_LABEL. It runs nothing on the release while it decides."""
 
     @property
     def newest(self) -> ReleaseRecord | None:
@@ -237,18 +242,28 @@ def _matches(s: Situation) -> bool:
 
 def _locked(record: ReleaseRecord, s: Situation) -> Decision | None:
     """Wait while an unfinished revision may still be somebody's running action."""
-    left = record.changed_at + s.lock_timeout + LOCK_GRACE - s.now
-    if not record.status.pending or left <= 0:
+    if not record.status.pending:
         return None
-    until = _clock(record.changed_at + s.lock_timeout + LOCK_GRACE)
+    maker = _maker(record, s)
+    if maker == s.process and maker:
+        return None  # Our own helm was killed.
+    abandoned_at = record.changed_at + (TAKE_OVER_GRACE if maker else s.lock_timeout + LOCK_GRACE)
+    if abandoned_at <= s.now:
+        return None
+    who = "an earlier process of this operator began it" if maker else "another action is under way, or was cut off"
     return Decision(
         Action.WAIT,
-        f'release "{record.key.name}" is {record.status} (revision {record.revision}): another action is under '
-        f"way, or was cut off. It is looked at again when it changes; at {until} it counts as abandoned and is "
-        "recovered",
+        f'release "{record.key.name}" is {record.status} (revision {record.revision}): {who}. It is looked at again '
+        f"when it changes; at {_clock(abandoned_at)} it counts as abandoned and is recovered",
         blocked="ReleaseLocked",
-        again_after=left,
+        again_after=abandoned_at - s.now,
     )
+
+
+def _maker(record: ReleaseRecord, s: Situation) -> str:
+    """Return the operator process that made a revision; "" where somebody else did, or may have."""
+    handed_on = any(other.attempt == record.attempt for other in s.records if other.revision < record.revision)
+    return "" if handed_on or not record.attempt else record.attempt.partition(".")[0]
 
 
 def _not_yet(s: Situation, action: str | None, *, digest: str | None) -> Decision | None:

@@ -7,7 +7,9 @@ world as it is and takes the steps that `decide` names, until nothing is left to
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -28,7 +30,7 @@ from helm_operator.errors import (
     RetryableError,
     TerminalError,
 )
-from helm_operator.helm import Helm, decode_release, redact, secret_strings, sensitive_strings
+from helm_operator.helm import Helm, decode_release, mark_failed, redact, secret_strings, sensitive_strings
 from helm_operator.kube import Kube, Resource
 from helm_operator.plan import desire, release_key
 from helm_operator.release import (
@@ -42,6 +44,7 @@ from helm_operator.release import (
     ReleaseContent,
     ReleaseKey,
     ReleaseRecord,
+    ReleaseStatus,
 )
 from helm_operator.removal import remove_leftovers
 from helm_operator.repair import Repairer, inventory_of
@@ -139,6 +142,8 @@ class Reconciler:
         """What a pass without work looked like: the same again needs no pass at all."""
         self._verify_at: dict[ResourceKey, float] = {}
         """When all objects of a release are to be compared with its manifest; missing: now."""
+        self._process = secrets.token_hex(4)
+        self._attempts = itertools.count(1)
         self._troubles: dict[ResourceKey, int] = {}
         """Passes in a row that an error other than Helm's ended."""
         self._steps: dict[Action, Callable[[Pass], Awaitable[bool]]] = {
@@ -278,12 +283,20 @@ class Reconciler:
             suspects=suspects,
             adopt=token is not None and token == p.release.name and token != used,
             lock_timeout=p.kind.watch.timeout,
+            process=self._process,
         )
 
     async def _read(self, p: Pass, revision: int) -> ReleaseContent:
         """Read a revision's payload; its texts are redacted, and its secrets noted."""
         payload = await self._kube.release_payload(p.release, revision)
-        content = await asyncio.to_thread(decode_release, payload)
+        try:
+            content = await asyncio.to_thread(decode_release, payload)
+        except ValueError as error:
+            raise RetryableError(
+                f"revision {revision} of release {p.release.name} cannot be read: {error}. Delete its Secret to have "
+                "the release made anew; the pass is tried again with growing pauses",
+                reason="ReconcileError",
+            ) from error
         p.secrets |= secret_strings(content.objects) | sensitive_strings(content.values)
         deployed = status.deployed_record(p.outcome.records)
         if deployed is not None and deployed.revision == revision:
@@ -303,14 +316,14 @@ class Reconciler:
 
     async def _install(self, p: Pass) -> bool:
         await self._ensure_finalizer(p)
-        await self._run(p, Action.INSTALL, self._helm.install(p.desired))
+        await self._run(p, Action.INSTALL, self._helm.install(self._marked(p)))
         return False
 
     async def _upgrade(self, p: Pass) -> bool:
         await self._ensure_finalizer(p)
         adopted = not p.outcome.owned
         because = p.decision.because if adopted else await self._what_changed(p)
-        await self._run(p, Action.UPGRADE, self._helm.upgrade(p.desired), because)
+        await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p)), because)
         if adopted and p.outcome.helm_error is None:
             p.outcome.adopted = {"token": p.release.name, "revision": p.outcome.records[0].revision}
         return False
@@ -318,13 +331,14 @@ class Reconciler:
     async def _recover(self, p: Pass) -> bool:
         """End a half-done action; then the ordinary rules apply."""
         await self._ensure_finalizer(p)
-        deployed = status.deployed_record(p.outcome.records)
-        timeout, history = p.kind.watch.timeout, p.kind.watch.history_max
-        if deployed is not None and p.outcome.records[0].status.pending:
-            call = self._helm.rollback(p.release, deployed.revision, timeout=timeout, history_max=history)
-        else:
-            call = self._uninstall_call(p)
-        await self._run(p, Action.RECOVER, call)
+        newest = p.outcome.records[0]
+        if newest.status.pending and len(p.outcome.records) > 1:
+            # What Helm does itself when it is asked to stop. The objects stay as they are.
+            await self._mark_failed(p, newest)
+            await self._look(p)
+            return True
+        # A first install that never came to its end: only a new one runs all of its hooks.
+        await self._run(p, Action.RECOVER, self._uninstall_call(p))
         return p.outcome.helm_error is None
 
     async def _uninstall(self, p: Pass) -> bool:
@@ -366,6 +380,9 @@ class Reconciler:
         self._verify_at[p.key] = float("inf") if watched else self._clock() + self._period(p.kind) * 0.9
 
     # How the steps work.
+
+    def _marked(self, p: Pass) -> DesiredRelease:
+        return replace(p.desired, attempt=f"{self._process}.{next(self._attempts)}")
 
     async def _uninstall_call(self, p: Pass) -> None:
         try:
@@ -435,6 +452,15 @@ class Reconciler:
             why = "a newer wish overtook it" if running.overtaken else "the operator shuts down"
             raise HelmError(f"cancelled: {why}", kind=HelmErrorKind.CANCELLED)
         task.result()
+
+    async def _mark_failed(self, p: Pass, record: ReleaseRecord) -> None:
+        logger.warning("%s: %s", p.key, p.decision.because)
+        payload = await self._kube.release_payload(p.release, record.revision)
+        marked = await asyncio.to_thread(mark_failed, payload, "Interrupted, and marked as failed by helm-operator")
+        try:
+            await self._kube.replace_release(record, marked, ReleaseStatus.FAILED)
+        except Conflict:
+            raise _Overtaken from None  # Somebody works on it after all.
 
     async def _what_changed(self, p: Pass) -> str:
         """Say in which way the inputs differ from those of the running revision."""

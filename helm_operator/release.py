@@ -23,6 +23,13 @@ OWNER_LABEL = f"{DOMAIN}/owner-uid"
 INPUT_LABEL = f"{DOMAIN}/input-digest"
 """Label on release Secrets: digest of the inputs that made the revision."""
 
+ATTEMPT_LABEL = f"{DOMAIN}/attempt"
+"""Label on release Secrets: `<operator process>.<number>` of the action that made the revision.
+
+Helm hands labels on from revision to revision, so one that an older revision has as well
+tells that somebody else made the newer one.
+"""
+
 FINALIZER = f"{DOMAIN}/uninstall-release"
 
 FOREIGN_FINALIZERS = ("helm.sdk.operatorframework.io/uninstall-release", "uninstall-helm-release")
@@ -114,6 +121,8 @@ class ReleaseRecord:
     changed_at: float
     """Unix time in seconds of Helm's last write (labels modifiedAt, createdAt)."""
     resource_version: str
+    attempt: str | None = None
+    """Which action of which operator process made it; perhaps handed on from an older revision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +158,13 @@ class DesiredRelease:
     """Seconds that Helm waits for any single operation."""
     wait: bool = False
     history_max: int = 10
+    attempt: str = ""
+    """See ATTEMPT_LABEL; set when the action begins."""
 
     @property
     def labels(self) -> dict[str, str]:
-        return {OWNER_LABEL: self.owner_uid, INPUT_LABEL: self.input_digest}
+        attempt = {ATTEMPT_LABEL: self.attempt} if self.attempt else {}
+        return {OWNER_LABEL: self.owner_uid, INPUT_LABEL: self.input_digest, **attempt}
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,8 @@ def _nothing_runs(outcome: Outcome, before: Condition | None) -> tuple[str, str]
             "NotInstalled",
             "nothing of this custom resource is deployed: the release belongs to somebody else",
         )
-    if outcome.action in (Action.INSTALL, Action.UPGRADE) and outcome.helm_error is not None:
+    error = outcome.helm_error
+    if outcome.action in (Action.INSTALL, Action.UPGRADE) and error is not None and error.kind not in _NOT_TRIED:
         return "InstallError", "nothing is deployed: the install failed, see ReleaseFailed and Irreconcilable"
     if before is not None and before["status"] == "False":
         return before["reason"], before["message"]

@@ -3,7 +3,7 @@
 from helm_operator.helm.cli import HelmCli
 from helm_operator.helm.encode import check_values
 from helm_operator.helm.port import Helm
-from helm_operator.helm.records import decode_release, kept
+from helm_operator.helm.records import decode_release, kept, mark_failed
 from helm_operator.helm.redact import redact, secret_strings, sensitive_strings
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "check_values",
     "decode_release",
     "kept",
+    "mark_failed",
     "redact",
     "secret_strings",
     "sensitive_strings",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +27,10 @@ MARGIN: Final = 60.0
 """Seconds beyond Helm's own timeout after which we end it: the timeout is per operation, not for the whole."""
 
 _log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG: Final = 1
+"""Source: linux/prctl.h."""
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 _PACING: Final = frozenset({"HELM_BURST_LIMIT", "HELM_QPS"})
 """What we let through of Helm's variables: how fast it asks, never what it does."""
@@ -103,6 +109,7 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
                 stderr=asyncio.subprocess.PIPE,
                 env=environment(os.environ, home=self._home, kubeconfig=self._config),
                 start_new_session=True,
+                preexec_fn=_end_with_us,
             )
         except (OSError, ValueError) as error:
             message = f"helm cannot be started: {error}"
@@ -173,6 +180,15 @@ def environment(outside: Mapping[str, str], *, home: Path, kubeconfig: str | Non
 def duration(seconds: float) -> str:
     """Return seconds as Helm reads them; it refuses a bare number."""
     return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+
+
+def _end_with_us() -> None:
+    """Have the kernel end helm when this process dies, so that no helm acts that nobody knows of.
+
+    It runs between fork and exec, so it does nothing but one system call.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

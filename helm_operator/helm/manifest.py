@@ -142,7 +142,7 @@ def _scalar(tag: str, text: str) -> Any:
         return _resolve(text)
     if tag == f"{_TAG}binary":
         try:
-            return base64.b64decode(text, validate=False).decode()
+            return base64.b64decode("".join(text.splitlines()), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
             raise _bad("has a !!binary that is not base64 of text") from error
     name = tag.removeprefix(_TAG)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import json
 import zlib
 from collections.abc import Mapping
@@ -28,17 +29,10 @@ def decode_release(payload: str) -> ReleaseContent:
     Raises:
         ValueError: the payload is no Helm record, or its manifest is no YAML.
     """
-    try:
-        packed = base64.b64decode(base64.b64decode(payload, validate=True), validate=True)
-        record: Any = json.loads(_unpack(packed))
-    except (binascii.Error, zlib.error, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"the release record cannot be decoded: {error}") from error
-    revision = record.get("version") if isinstance(record, dict) else None
-    if not isinstance(revision, int):
-        raise ValueError("the release record is no JSON object with a revision")  # noqa: TRY004 (one error type)
+    record = _record(payload)
     info = _map(record, "info")
     return ReleaseContent(
-        revision=revision,
+        revision=record["version"],
         status=_status(info.get("status")),
         description=_text(info, "description"),
         notes=_text(info, "notes"),
@@ -48,6 +42,18 @@ def decode_release(payload: str) -> ReleaseContent:
         last_deployed=_text(info, "last_deployed"),
         objects=tuple(parse_manifest(_text(record, "manifest"))),
     )
+
+
+def mark_failed(payload: str, description: str) -> str:
+    """Return the payload of a revision as Helm leaves one that failed; nothing else in it changes.
+
+    Raises:
+        ValueError: the payload is no Helm record.
+    """
+    record = _record(payload)
+    record["info"] = {**_map(record, "info"), "status": str(ReleaseStatus.FAILED), "description": description}
+    packed = gzip.compress(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode())
+    return base64.b64encode(base64.b64encode(packed)).decode()
 
 
 def kept(item: Json) -> bool:
@@ -60,15 +66,27 @@ def kept(item: Json) -> bool:
     return isinstance(policy, str) and policy.strip().lower() == "keep"
 
 
+def _record(payload: str) -> Json:
+    try:
+        packed = base64.b64decode(base64.b64decode(payload, validate=True), validate=True)
+        record: Any = json.loads(_unpack(packed))
+    except (binascii.Error, zlib.error, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"the release record cannot be decoded: {error}") from error
+    revision = record.get("version") if isinstance(record, dict) else None
+    if not isinstance(revision, int):
+        raise ValueError("the release record is no JSON object with a revision")  # noqa: TRY004 (one error type)
+    return dict(record)
+
+
 def _unpack(packed: bytes) -> bytes:
     # Records of Helm before 3.0 final were not compressed; Helm still reads them.
     if not packed.startswith(_GZIP):
         return packed
-    gzip = zlib.decompressobj(wbits=31)
-    record = gzip.decompress(packed, MAX_RECORD)
-    if gzip.unconsumed_tail:
+    stream = zlib.decompressobj(wbits=31)
+    record = stream.decompress(packed, MAX_RECORD)
+    if stream.unconsumed_tail:
         raise ValueError(f"the release record is over {MAX_RECORD} bytes")
-    if not gzip.eof:
+    if not stream.eof:
         raise ValueError("the release record is cut off")
     return record
 

@@ -119,8 +119,9 @@ def _is_sensitive(key: str, value: Any, *, inside: bool) -> bool:
     if inside or not _SECRET_WORDS.isdisjoint(words):
         return True
     if words[-1] in ("key", "keys"):
-        # A lone `key` is as often a label or the name of an entry as it is a key.
-        return not _KEY_WORDS.isdisjoint(words) or (isinstance(value, str) and len(value) >= _LONG_KEY)
+        # A lone `key` is as often the name of a label or an entry as it is a key.
+        lone = len(words) == 1 and isinstance(value, str) and len(value) >= _LONG_KEY
+        return lone or not _KEY_WORDS.isdisjoint(words)
     return False
 
 

@@ -12,11 +12,15 @@ from helm_operator.errors import NotFound
 from helm_operator.kube.port import Credentials, Resource, WatchEvent
 from helm_operator.kube.records import RELEASE_SELECTOR, record_from_metadata, secret_name
 from helm_operator.kube.transport import Transport, credentials, metadata_accept
-from helm_operator.release import Json, ObjectRef, ReleaseKey, ReleaseRecord
+from helm_operator.release import Json, ObjectRef, ReleaseKey, ReleaseRecord, ReleaseStatus
 
 _MERGE_PATCH: Final = "application/merge-patch+json"
 # The parameter keeps the generated client from encoding a text once more as JSON.
 _APPLY_PATCH: Final = "application/apply-patch+yaml; charset=utf-8"
+_NOT_PLAIN: Final = re.compile(
+    "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]",
+)
+"""Characters that stand for something else, or for nothing, between a YAML text's quotes."""
 _PAGE: Final = 500
 _MISS_SECONDS: Final = 5.0
 """How long a kind that was not found is not asked for again."""
@@ -105,6 +109,15 @@ class KubeClient:
         path = f"/api/v1/namespaces/{key.namespace}/secrets/{secret_name(key, revision)}"
         return str((await self._transport.request("GET", path))["data"]["release"])
 
+    async def replace_release(self, record: ReleaseRecord, payload: str, status: ReleaseStatus) -> None:
+        path = f"/api/v1/namespaces/{record.key.namespace}/secrets/{secret_name(record.key, record.revision)}"
+        labels = {"status": str(status), "modifiedAt": str(int(time.time()))}
+        body = {
+            "metadata": {"resourceVersion": record.resource_version, "labels": labels},
+            "data": {"release": payload},
+        }
+        await self._transport.request("PATCH", path, body=body, content_type=_MERGE_PATCH)
+
     async def get_object(self, ref: ObjectRef, *, metadata_only: bool = False) -> Json:
         accept = metadata_accept(listing=False) if metadata_only else "application/json"
         return await self._transport.request("GET", await self._path(ref), accept=accept)
@@ -146,10 +159,11 @@ class KubeClient:
 
 
 def _as_yaml(body: Json) -> str:
-    """Return JSON that is YAML as well, in printable ASCII.
+    """Return JSON that is YAML as well.
 
     The API server reads an apply patch as YAML, which knows neither JSON's surrogate pairs
-    nor raw control characters.
+    nor raw control characters, and folds more line breaks than JSON has. What YAML takes
+    as it is stays so: an escape is up to five times its character, and 3 MiB is the limit.
     """
     text = json.dumps(body, ensure_ascii=False, separators=(", ", ": "))
-    return re.sub(r"[^\x20-\x7e]", lambda match: f"\\U{ord(match[0]):08x}", text)
+    return _NOT_PLAIN.sub(lambda match: f"\\U{ord(match[0]):08x}", text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote
 
-from helm_operator.release import Json, ObjectRef, ReleaseKey, ReleaseRecord
+from helm_operator.release import Json, ObjectRef, ReleaseKey, ReleaseRecord, ReleaseStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, or of one object."""
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        tail = "".join(f"/{part}" for part in (name, subresource) if part)
+        # RBAC names may have a question mark, a hash sign or a space.
+        tail = "".join(f"/{quote(part, safe=':')}" for part in (name, subresource) if part)
         return f"{self.base}{scope}/{self.plural}{tail}"
 
 
@@ -75,6 +77,9 @@ class Kube(Protocol):
 
     async def release_payload(self, key: ReleaseKey, revision: int) -> str:
         """Return `data.release` of one revision's Secret, as the API gives it."""
+
+    async def replace_release(self, record: ReleaseRecord, payload: str, status: ReleaseStatus) -> None:
+        """Write a revision's payload and state. Conflict: it changed since `record` was read."""
 
     async def get_object(self, ref: ObjectRef, *, metadata_only: bool = False) -> Json: ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from helm_operator.release import INPUT_LABEL, OWNER_LABEL, ReleaseKey, ReleaseRecord, ReleaseStatus
+from helm_operator.release import ATTEMPT_LABEL, INPUT_LABEL, OWNER_LABEL, ReleaseKey, ReleaseRecord, ReleaseStatus
 
 RELEASE_SELECTOR: Final = {"labelSelector": "owner=helm", "fieldSelector": "type=helm.sh/release.v1"}
 """The query that selects all release Secrets."""
@@ -32,6 +32,7 @@ def record_from_metadata(item: Mapping[str, Any]) -> ReleaseRecord | None:
             input_digest=labels.get(INPUT_LABEL),
             changed_at=float(labels.get("modifiedAt") or labels.get("createdAt") or 0),
             resource_version=str(meta.get("resourceVersion", "")),
+            attempt=labels.get(ATTEMPT_LABEL),
         )
     except (KeyError, ValueError):
         return None

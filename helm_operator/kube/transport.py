@@ -128,7 +128,7 @@ class Transport:
         """
         async with self._answer(self._requests, method, path, query, body, content_type, accept, _TIMEOUT) as answer:
             data = await answer.read()
-        return json.loads(data) if data else {}
+        return _json_object(data, method, path)
 
     async def watch(
         self, path: str, query: Mapping[str, str], resource_version: str, *, metadata_only: bool
@@ -146,10 +146,13 @@ class Transport:
             self._watches, "GET", path, query, None, "application/json", accept, _WATCH_TIMEOUT
         ) as answer:
             async for line in _lines(answer.content):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise _error(event["object"].get("code", 0), event["object"], "GET", path, None)
-                yield WatchEvent(event["type"], event["object"])
+                event = _json_object(line, "GET", path)
+                type_, item = event.get("type"), event.get("object")
+                if not isinstance(type_, str) or not isinstance(item, dict):
+                    raise ApiUnavailable(f"GET {path}: the answer is not a watch's: {_excerpt(line)}")
+                if type_ == "ERROR":
+                    raise _error(item.get("code", 0), item, "GET", path, None)
+                yield WatchEvent(type_, item)
 
     @asynccontextmanager
     async def _answer(
@@ -208,12 +211,27 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                 yield line
 
 
+def _json_object(data: bytes, method: str, path: str) -> Json:
+    """Read an answer; one that is no JSON object (a proxy's page, a cut body) counts as none."""
+    try:
+        parsed = json.loads(data)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise ApiUnavailable(f"{method} {path}: the answer is not JSON of the API: {_excerpt(data)}")
+    return parsed
+
+
 def _status_object(data: bytes) -> Json:
     try:
         parsed = json.loads(data)
     except ValueError:
-        return {"message": data[:500].decode(errors="replace").strip()}
+        return {"message": _excerpt(data)}
     return parsed if isinstance(parsed, dict) else {}
+
+
+def _excerpt(data: bytes) -> str:
+    return data[:500].decode(errors="replace").strip()
 
 
 def _error(status: int, answer: Mapping[str, Any], method: str, path: str, retry_after: str | None) -> ApiError:
