@@ -53,12 +53,14 @@ from helm_operator.served import ServedKind
 from helm_operator.settings import Settings
 from helm_operator.status import Outcome
 from helm_operator.values import describe_change
-from helm_operator.watchers import Dependents, ReleaseCache, ResourceCache, ResourceKey
+from helm_operator.watchers import Coverage, Dependents, ReleaseCache, ResourceCache, ResourceKey
 
 logger = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 8
 """A pass that is not done after so many steps goes on in another one."""
+_SYNC_PAUSE: Final = 1.0
+"""Seconds until it is looked again whether a watch has brought its first list."""
 _TROUBLE_BASE: Final = 1.0
 _TROUBLE_CEILING: Final = 60.0
 _ANY_FINALIZER: Final = frozenset({FINALIZER, *FOREIGN_FINALIZERS})
@@ -91,6 +93,8 @@ class Pass:
     fresh: bool = False
     """Whether the records come from the API server, not from the cache."""
     examined: bool | None = None
+    again: float | None = None
+    """Seconds after which a step wants another pass."""
     decision: Decision = field(default_factory=lambda: Decision(Action.NOTHING, "not decided yet"))
     secrets: set[str] = field(default_factory=set)
     """Texts that must not be shown to anybody."""
@@ -140,8 +144,10 @@ class Reconciler:
         self._running: dict[ResourceKey, _Running] = {}
         self._settled: dict[ResourceKey, _Settled] = {}
         """What a pass without work looked like: the same again needs no pass at all."""
-        self._verify_at: dict[ResourceKey, float] = {}
-        """When all objects of a release are to be compared with its manifest; missing: now."""
+        self._overseen: dict[ResourceKey, tuple[str, int]] = {}
+        """uid and revision for which it is known which objects are watched."""
+        self._polled: dict[ResourceKey, tuple[frozenset[ObjectRef], float]] = {}
+        """Objects that are not watched, and when they are compared with the manifest again."""
         self._process = secrets.token_hex(4)
         self._attempts = itertools.count(1)
         self._troubles: dict[ResourceKey, int] = {}
@@ -168,7 +174,7 @@ class Reconciler:
             self.forget(key)
             return Next()
         kind = self._kinds[key.kind]
-        if self._settled.get(key) == self._seen(key, resource) and self._clock() < self._verify_at.get(key, 0.0):
+        if self._settled.get(key) == self._seen(key, resource) and not self._poll_due(key):
             return Next(after=self._period(kind))
         outcome = Outcome(generation=resource.generation or None)
         try:
@@ -207,7 +213,7 @@ class Reconciler:
 
     def forget(self, key: ResourceKey) -> None:
         """Drop what is remembered of a custom resource that is gone."""
-        for memory in (self._settled, self._verify_at, self._troubles):
+        for memory in (self._settled, self._overseen, self._polled, self._troubles):
             memory.pop(key, None)
         self._reporter.forget(key)
 
@@ -216,6 +222,7 @@ class Reconciler:
         await self._observe(p)
         if not p.resource.deleting:
             self._desire(p)
+            self._oversee(p)
         for _ in range(_MOST_STEPS):
             decision = p.decision = p.outcome.decision = decide(self._situation(p))
             step = self._steps.get(decision.action)
@@ -263,11 +270,44 @@ class Reconciler:
         p.secrets |= sensitive_strings(p.desired.values)
         p.secrets |= {override.value for override in p.kind.watch.overrides if isinstance(override.value, str)}
 
+    def _oversee(self, p: Pass) -> None:
+        """See that changes of all objects of the recorded revision are noticed.
+
+        Done once for a revision. What went missing while nobody watched becomes suspect; what
+        cannot be watched is polled.
+        """
+        known = self._reporter.known_status(p.key, p.resource)
+        revision = status.recorded_revision(known)
+        if revision is None or self._overseen.get(p.key) == (p.resource.uid, revision):
+            return
+        refs = status.recorded_inventory(known)
+        if p.kind.watch.watch_dependent_resources:
+            self._dependents.ensure_watched(refs)
+        coverage = {ref: self._dependents.coverage(ref) for ref in refs}
+        if Coverage.STARTING in coverage.values():
+            p.again = _SYNC_PAUSE
+            return
+        first = p.key not in self._overseen
+        self._overseen[p.key] = (p.resource.uid, revision)
+        for ref, covered in coverage.items():
+            if covered is Coverage.WATCHED and not self._dependents.exists(ref):
+                self._dependents.suspect(p.release, ref)
+        polled = frozenset(ref for ref, covered in coverage.items() if covered is Coverage.NOT_WATCHED)
+        self._polled.pop(p.key, None)
+        if polled:
+            self._polled[p.key] = (polled, self._clock() + (0.0 if first else self._period(p.kind)))
+
+    def _poll_due(self, key: ResourceKey) -> bool:
+        polled = self._polled.get(key)
+        return polled is not None and polled[1] <= self._clock()
+
+    def _suspects(self, p: Pass) -> frozenset[ObjectRef]:
+        """Return the objects that are to be compared with the manifest now."""
+        suspects = self._dependents.suspects(p.release)
+        return suspects | self._polled[p.key][0] if self._poll_due(p.key) else suspects
+
     def _situation(self, p: Pass) -> Situation:
         known = self._reporter.known_status(p.key, p.resource)
-        suspects = len(self._dependents.suspects(p.release))
-        if self._clock() >= self._verify_at.get(p.key, 0.0):
-            suspects = max(suspects, 1)
         adoption = known.get("adoption")
         used = adoption.get("token") if isinstance(adoption, dict) else None
         token = p.resource.annotations.get(ADOPT_ANNOTATION)
@@ -280,7 +320,7 @@ class Reconciler:
             recorded_revision=status.recorded_revision(known),
             now=self._clock(),
             examined=p.examined,
-            suspects=suspects,
+            suspects=len(self._suspects(p)),
             adopt=token is not None and token == p.release.name and token != used,
             lock_timeout=p.kind.watch.timeout,
             process=self._process,
@@ -363,21 +403,16 @@ class Reconciler:
     async def _repair(self, p: Pass) -> bool:
         newest = p.outcome.records[0]
         content = await self._read(p, newest.revision)
-        everything = self._clock() >= self._verify_at.get(p.key, 0.0)
-        suspects = None if everything else self._dependents.suspects(p.release)
-        result = await self._repairer.repair(content, p.release, suspects)
+        result = await self._repairer.repair(content, p.release, self._suspects(p))
         self._dependents.clear(p.release, result.settled)
-        if everything and result.error is None:
-            self._verified(p)
+        if self._poll_due(p.key):
+            # A little early, so that the pass of the next period finds it due.
+            self._polled[p.key] = (self._polled[p.key][0], self._clock() + self._period(p.kind) * 0.9)
         if result.repaired:
             await self._reporter.repaired(p.resource, result.repaired)
         if result.error is not None:
             raise result.error
         return False
-
-    def _verified(self, p: Pass) -> None:
-        watched = p.kind.watch.watch_dependent_resources
-        self._verify_at[p.key] = float("inf") if watched else self._clock() + self._period(p.kind) * 0.9
 
     # How the steps work.
 
@@ -410,8 +445,6 @@ class Reconciler:
         took = outcome.finished_at - outcome.started_at
         if error is None:
             logger.info("%s: %s of release %s done in %.2f s", p.key, action, p.release, took)
-            if action in (Action.INSTALL, Action.UPGRADE):
-                self._verified(p)
         else:
             logger.warning("%s: %s of release %s failed: %s", p.key, action, p.release, error)
         await self._look(p)
@@ -528,7 +561,7 @@ class Reconciler:
         if outcome.error is None and written is not None:
             self._troubles.pop(p.key, None)
         done = outcome.error is None and outcome.action is None and p.decision.blocked is None
-        if written is not None and done and p.decision.action in (Action.NOTHING, Action.REPAIR):
+        if written is not None and done and p.again is None and p.decision.action in (Action.NOTHING, Action.REPAIR):
             # Only what this pass has seen and written: news that came meanwhile must not be settled.
             self._settled[p.key] = _Settled(written, p.chart_token, outcome.records, frozenset())
         else:
@@ -538,6 +571,8 @@ class Reconciler:
     def _again_after(self, p: Pass, *, written: bool) -> float:
         outcome, now = p.outcome, self._clock()
         delays = [self._period(p.kind)]
+        if p.again is not None:
+            delays.append(p.again)
         if (outcome.error is not None and not isinstance(outcome.error, TerminalError)) or not written:
             delays.append(self._trouble_delay(p.key, p.resource))
         if outcome.next_attempt_at is not None:

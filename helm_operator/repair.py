@@ -79,16 +79,16 @@ class Repairer:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def repair(
-        self, content: ReleaseContent, release: ReleaseKey, suspects: Collection[ObjectRef] | None
+        self, content: ReleaseContent, release: ReleaseKey, suspects: Collection[ObjectRef]
     ) -> RepairResult:
-        """Put the suspects right; None means all objects of the revision.
+        """Put the suspects right.
 
         Raises:
             ApiError: the API server does not tell which kinds are namespaced.
         """
         objects = await _located(self._kube, content, release)
-        result = RepairResult(settled=set(suspects or ()) - {ref for ref, _ in objects})
-        chosen = [(ref, item) for ref, item in objects if suspects is None or ref in suspects]
+        result = RepairResult(settled=set(suspects) - {ref for ref, _ in objects})
+        chosen = [(ref, item) for ref, item in objects if ref in suspects]
         await asyncio.gather(*(self._one(ref, item, release, result) for ref, item in chosen))
         return result
 

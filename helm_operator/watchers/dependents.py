@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, Final
 
 from helm_operator.drift import MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE
@@ -25,7 +26,18 @@ from helm_operator.watchers.reflector import Reflector
 
 logger = logging.getLogger(__name__)
 
+_RETRY_SECONDS: Final = 15.0
 _SELECTOR: Final = {"labelSelector": "=".join(MANAGED_BY)}
+
+
+class Coverage(Enum):
+    """Whether changes of an object are noticed."""
+
+    WATCHED = "watched"
+    STARTING = "starting"
+    """The first list of its kind has not arrived yet."""
+    NOT_WATCHED = "not watched"
+    """Nobody asked for it, it lies outside of the watched namespaces, or the account may not list it."""
 
 
 class Dependents:
@@ -71,6 +83,23 @@ class Dependents:
             self._watched[api_version, kind] = sink
             self._start(self._watch_kind(sink))
 
+    def coverage(self, ref: ObjectRef) -> Coverage:
+        """Return whether changes of this object are noticed."""
+        sink = self._watched.get((ref.api_version, ref.kind))
+        if sink is None or sink.unserved:
+            return Coverage.NOT_WATCHED
+        if sink.reflectors is None:
+            return Coverage.STARTING
+        reflector = sink.reflectors.get("") or sink.reflectors.get(ref.namespace)
+        if reflector is None or reflector.refused.is_set():
+            return Coverage.NOT_WATCHED
+        return Coverage.WATCHED if reflector.synced.is_set() else Coverage.STARTING
+
+    def exists(self, ref: ObjectRef) -> bool:
+        """Return whether a watched object is there, as an object of a Helm release."""
+        sink = self._watched.get((ref.api_version, ref.kind))
+        return sink is not None and (ref.namespace, ref.name) in sink.known
+
     async def close(self) -> None:
         """End all watches."""
         for task in self._tasks:
@@ -83,11 +112,13 @@ class Dependents:
                 resource = await self._kube.resource(sink.api_version, sink.kind)
                 break
             except ApiError as error:
+                sink.unserved = True
                 logger.info("cannot watch %s of %s yet: %s", sink.kind, sink.api_version, error)
                 await asyncio.sleep(15)
         scopes: tuple[str, ...] = self._namespaces if resource.namespaced and self._namespaces else ("",)
+        sink.unserved, sink.reflectors = False, {}
         for namespace in scopes:
-            reflector = Reflector(
+            reflector = sink.reflectors[namespace] = Reflector(
                 self._kube,
                 resource.path(namespace),
                 dict(_SELECTOR),
@@ -118,12 +149,15 @@ class _KindSink:
         self._owner = owner
         self._manager = manager
         self.known: dict[tuple[str, str], tuple[ReleaseKey, bytes]] = {}
+        self.reflectors: dict[str, Reflector] | None = None
+        """By namespace; None until the API server has told how the kind is served."""
+        self.unserved = False
 
     def scope(self, namespace: str) -> _Scope:
         return _Scope(self, namespace)
 
     def seen(self, item: Json, *, trusted: bool) -> None:
-        """Note an object; unless `trusted`, one that Helm did not just write is suspect."""
+        """Note an object; unless `trusted`, it is suspect if somebody wrote to it after Helm did."""
         meta = item["metadata"]
         place = (meta.get("namespace") or "", meta["name"])
         before = self.known.get(place)
@@ -133,7 +167,7 @@ class _KindSink:
             return
         self.known[place] = (key, print_)
         if before is None:
-            suspicious = not trusted or not print_
+            suspicious = not print_ or (not trusted and written_since(meta, self._manager))
         else:
             suspicious = before[1] != print_ or bool(meta.get("deletionTimestamp"))
         if suspicious:
@@ -161,10 +195,10 @@ class _Scope:
         self._kind = kind
         self._namespace = namespace
 
-    def replace(self, items: list[Json]) -> None:
+    def replace(self, items: list[Json], version: str) -> None:
         places = {(item["metadata"].get("namespace") or "", item["metadata"]["name"]) for item in items}
         for item in items:
-            # Nobody watched until now, so what Helm wrote may have been changed since.
+            # Nobody watched until now, so what Helm wrote may have been changed meanwhile.
             self._kind.seen(item, trusted=False)
         for place in [place for place in self._kind.known if self._mine(place) and place not in places]:
             self._kind.gone(place)
@@ -185,6 +219,13 @@ def release_of(meta: Mapping[str, Any]) -> ReleaseKey | None:
     annotations = meta.get("annotations") or {}
     name, namespace = annotations.get(RELEASE_NAME), annotations.get(RELEASE_NAMESPACE)
     return ReleaseKey(namespace, name) if name and namespace else None
+
+
+def written_since(meta: Mapping[str, Any], manager: str) -> bool:
+    """Return whether anybody wrote to an object (its status aside) after Helm last did, or in the same second."""
+    entries = [entry for entry in meta.get("managedFields") or () if not entry.get("subresource")]
+    helm = max((str(entry.get("time")) for entry in entries if entry.get("manager") == manager), default="")
+    return not helm or any(str(entry.get("time")) >= helm for entry in entries if entry.get("manager") != manager)
 
 
 def fingerprint(meta: Mapping[str, Any], manager: str) -> bytes:

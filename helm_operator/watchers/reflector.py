@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from typing import Final, Protocol
 
 from helm_operator.errors import ApiError, ApiUnavailable, Forbidden, Gone, NotFound
@@ -15,13 +16,17 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+_SHORT: Final = 1.0
+"""A watch that ends within this many seconds is none: the server was asked for minutes."""
+_STEADY: Final = 15.0
+"""A watch that has stood for this many seconds works, even if nothing has happened."""
 
 
 class Sink(Protocol):
     """What becomes of the objects."""
 
-    def replace(self, items: list[Json]) -> None:
-        """These are all objects now: what is not among them was deleted while nobody watched."""
+    def replace(self, items: list[Json], version: str) -> None:
+        """These are all objects as of that resourceVersion: others were deleted while nobody watched."""
 
     def apply(self, type_: str, item: Json) -> None:
         """One object changed; `type_` is ADDED, MODIFIED or DELETED."""
@@ -30,8 +35,9 @@ class Sink(Protocol):
 class Reflector:
     """Keeps one sink in step with one collection.
 
-    It never gives up: refused connections, 403, 404, 410, 429 and 5xx are waited out with
-    growing, jittered pauses (Retry-After is honoured), and told once each time they begin.
+    It never gives up: refused connections, 403, 404, 429 and 5xx are waited out with growing,
+    jittered pauses (Retry-After is honoured), and told once each time they begin. 410 is
+    answered by a list at once, but not over and over.
     """
 
     def __init__(
@@ -44,7 +50,10 @@ class Reflector:
         self._sink = sink
         self._metadata_only = metadata_only
         self._what = what
-        self._trouble = ""
+        self._pause = _FIRST_PAUSE
+        self._listing = True
+        self._trouble: tuple[bool, str] | None = None
+        """What was told last: whether it was the list that failed, and how."""
         self.synced = asyncio.Event()
         """Set once the first list has arrived."""
         self.refused = asyncio.Event()
@@ -52,47 +61,64 @@ class Reflector:
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause = _FIRST_PAUSE
         while True:
-            wait = 0.0
             try:
                 await self._list_and_watch()
-                pause = _FIRST_PAUSE
             except Gone:
-                pause = _FIRST_PAUSE  # The next list is the answer.
+                again = self._pause > _FIRST_PAUSE
+                await self._rest(at_most=_LONGEST_PAUSE if again else 0.0)
             except ApiError as error:
                 self._tell(error)
-                wait = max(pause * random.uniform(0.8, 1.2), error.retry_after or 0.0)  # noqa: S311
-                pause = min(pause * 2, _LONGEST_PAUSE)
-            await asyncio.sleep(wait)
+                await self._rest(at_least=error.retry_after or 0.0)
 
     async def _list_and_watch(self) -> None:
+        self._listing = True
         items, version = await self._kube.list(self._path, self._query, metadata_only=self._metadata_only)
-        self._sink.replace(items)
-        self._recovered()
+        self._sink.replace(items, version)
         self.synced.set()
+        if self._trouble is not None and self._trouble[0]:
+            self._recovered()
+        self._listing = False
         while True:
             version = await self._watch(version)
 
     async def _watch(self, version: str) -> str:
-        async for event in self._kube.watch(self._path, self._query, version, metadata_only=self._metadata_only):
-            version = event.object["metadata"]["resourceVersion"]
-            if event.type != "BOOKMARK":
-                self._sink.apply(event.type, event.object)
+        began = time.monotonic()
+        try:
+            async for event in self._kube.watch(self._path, self._query, version, metadata_only=self._metadata_only):
+                version = event.object["metadata"]["resourceVersion"]
+                self._works()
+                if event.type != "BOOKMARK":
+                    self._sink.apply(event.type, event.object)
+        finally:
+            lasted = time.monotonic() - began
+            if lasted >= _STEADY:
+                self._works()
+        if lasted < _SHORT:
+            await self._rest()
         return version
+
+    async def _rest(self, *, at_least: float = 0.0, at_most: float = _LONGEST_PAUSE * 1.2) -> None:
+        pause = min(self._pause * random.uniform(0.8, 1.2), at_most)  # noqa: S311
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        await asyncio.sleep(max(pause, at_least))
 
     def _tell(self, error: ApiError) -> None:
         if isinstance(error, (Forbidden, NotFound)):
             self.refused.set()
-        trouble = f"{type(error).__name__} {error.status}"
+        trouble = (self._listing, f"{type(error).__name__} {error.status}")
         if trouble == self._trouble:
             return
         self._trouble = trouble
         level = logging.INFO if isinstance(error, ApiUnavailable) and self.synced.is_set() else logging.WARNING
         logger.log(level, "cannot watch %s, trying again with growing pauses: %s", self._what, error)
 
+    def _works(self) -> None:
+        self._pause = _FIRST_PAUSE
+        if self._trouble is not None:
+            self._recovered()
+
     def _recovered(self) -> None:
-        if self._trouble:
-            logger.info("watching %s again", self._what)
-        self._trouble = ""
+        logger.info("watching %s again", self._what)
+        self._trouble = None
         self.refused.clear()

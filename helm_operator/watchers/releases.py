@@ -17,9 +17,10 @@ class ReleaseCache:
     def __init__(self, changed: Callable[[ReleaseKey], None]) -> None:
         self._changed = changed
         self._records: dict[ReleaseKey, dict[int, ReleaseRecord]] = {}
-        self._seen: dict[ReleaseKey, int] = {}
-        """resourceVersion of the newest direct look: older events say nothing new."""
-        self._synced: set[str] = set()
+        self._looked: dict[ReleaseKey, str] = {}
+        """resourceVersion of the newest direct look, while the watch is behind it."""
+        self._watched: dict[str, str] = {}
+        """resourceVersion up to which the watch on a namespace has told everything."""
 
     def sink(self, namespace: str) -> _NamespaceSink:
         """Return where the watch on a namespace delivers to; "" means all namespaces."""
@@ -27,38 +28,38 @@ class ReleaseCache:
 
     def knows(self, namespace: str) -> bool:
         """Return whether the watch has told all records of a namespace once."""
-        return namespace in self._synced or "" in self._synced
+        return namespace in self._watched or "" in self._watched
 
     def records(self, key: ReleaseKey) -> tuple[ReleaseRecord, ...]:
         """Return the release's revisions, newest first."""
         return tuple(sorted(self._records.get(key, _NONE).values(), key=lambda r: r.revision, reverse=True))
 
     def observe(self, key: ReleaseKey, records: tuple[ReleaseRecord, ...], version: str) -> None:
-        """Take over what a direct, newer look has found."""
-        self._seen[key] = _number(version)
+        """Take over what a direct look has found, unless the watch is ahead of it."""
+        if _newer(self._watched.get(key.namespace) or self._watched.get("", ""), version):
+            return
+        self._looked[key] = version
         self._store(key, {record.revision: record for record in records})
 
-    def forget(self, key: ReleaseKey) -> None:
-        """Drop what is kept of a direct look; the watch tells the rest."""
-        self._seen.pop(key, None)
-
-    def replace(self, namespace: str, items: list[Json]) -> None:
+    def replace(self, namespace: str, items: list[Json], version: str) -> None:
         """Take over a complete list of one namespace's (or, with "", of all) records."""
         found: dict[ReleaseKey, dict[int, ReleaseRecord]] = {}
         for item in items:
             if (record := record_from_metadata(item)) is not None:
                 found.setdefault(record.key, {})[record.revision] = record
         known = {key for key in self._records if not namespace or key.namespace == namespace}
-        self._synced.add(namespace)
-        for key in {*found, *known}:
+        self._progress(namespace, version)
+        for key in {*found, *known} - self._looked.keys():
             records = found.get(key, {})
             if records != self._records.get(key, _NONE):
                 self._store(key, records)
                 self._changed(key)
 
-    def apply(self, type_: str, item: Json) -> None:
+    def apply(self, namespace: str, type_: str, item: Json) -> None:
+        version = str(item["metadata"].get("resourceVersion", ""))
+        self._progress(namespace, version)
         record = record_from_metadata(item)
-        if record is None or _number(record.resource_version) <= self._seen.get(record.key, 0):
+        if record is None or record.key in self._looked:
             return
         records = dict(self._records.get(record.key, _NONE))
         if type_ == "DELETED":
@@ -68,6 +69,13 @@ class ReleaseCache:
         if records != self._records.get(record.key, _NONE):
             self._store(record.key, records)
             self._changed(record.key)
+
+    def _progress(self, namespace: str, version: str) -> None:
+        """Note how far the watch has come; it has told by now what these direct looks found."""
+        self._watched[namespace] = version
+        for key, looked in list(self._looked.items()):
+            if (not namespace or key.namespace == namespace) and not _newer(looked, version):
+                del self._looked[key]
 
     def _store(self, key: ReleaseKey, records: dict[int, ReleaseRecord]) -> None:
         if records:
@@ -81,13 +89,13 @@ class _NamespaceSink:
         self._cache = cache
         self._namespace = namespace
 
-    def replace(self, items: list[Json]) -> None:
-        self._cache.replace(self._namespace, items)
+    def replace(self, items: list[Json], version: str) -> None:
+        self._cache.replace(self._namespace, items, version)
 
     def apply(self, type_: str, item: Json) -> None:
-        self._cache.apply(type_, item)
+        self._cache.apply(self._namespace, type_, item)
 
 
-def _number(version: str) -> int:
-    """resourceVersions are comparable integers (KEP-5504); anything else counts as news."""
-    return int(version) if version.isdigit() else 2**63
+def _newer(one: str, other: str) -> bool:
+    """resourceVersions are comparable integers (KEP-5504); others tell nothing about their order."""
+    return one.isdigit() and other.isdigit() and int(one) > int(other)

@@ -54,7 +54,7 @@ class ResourceCache:
         """
         found = CustomResource.from_body(body)
         before = self._resources.get(key)
-        if before is not None and before.uid == found.uid and not _newer(found, before):
+        if before is not None and not _newer(found, before):
             return before
         self._resources[key] = found
         self._by_release.setdefault(release_key(found), set()).add(key)
@@ -80,4 +80,4 @@ def _newer(one: CustomResource, other: CustomResource) -> bool:
     """resourceVersions are comparable integers (KEP-5504); where they are not, the later call wins."""
     if one.resource_version.isdigit() and other.resource_version.isdigit():
         return int(one.resource_version) > int(other.resource_version)
-    return one.resource_version != other.resource_version
+    return (one.uid, one.resource_version) != (other.uid, other.resource_version)
