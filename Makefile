@@ -33,7 +33,7 @@ demo-down: $(VENV)/.ready ## End what `make demo KEEP=1` left running
 	rm -rf .demo
 
 test: check ## Run the static checks and all tests, on a local control plane
-	$(CLUSTER) run --audit -- $(VENV)/bin/python -m pytest $(TESTS)
+	$(CLUSTER) run --audit -- $(VENV)/bin/python -m pytest -n 3 --dist worksteal $(TESTS)
 
 unit: $(VENV)/.ready ## Run the tests that need neither cluster nor helm
 	$(VENV)/bin/python -m pytest -m 'not cluster and not helm' $(TESTS)
