@@ -1,0 +1,1 @@
+"""Measurements; each says at its top how it is run."""

@@ -25,6 +25,7 @@ _NAMESPACE = "latency"
 
 
 def main() -> int:
+    """Measure, print, and return 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--many", type=int, default=50, help="custom resources that are created at once afterwards")
