@@ -69,6 +69,18 @@ def test_records_of_old_were_not_compressed():
         pack(b"x", compress=lambda raw: gzip.compress(raw)[:-4]),
         pack(b"x", compress=lambda raw: b"\x1f\x8b\x08rubbish"),
     ],
+    ids=[
+        "nothing",
+        "no base64",
+        "no base64 inside",
+        "no JSON",
+        "no object",
+        "no revision",
+        "a broken manifest",
+        "a manifest without objects",
+        "cut off",
+        "no gzip behind the magic",
+    ],
 )
 def test_rubbish_is_a_value_error(payload):
     with pytest.raises(ValueError, match=r"release record|manifest"):
