@@ -46,9 +46,6 @@ ENV HOME=/opt/helm \
     PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    HELM_CACHE_HOME=/tmp/helm/cache \
-    HELM_CONFIG_HOME=/tmp/helm/config \
-    HELM_DATA_HOME=/tmp/helm/data \
     KUBECACHEDIR=/tmp/kube
 WORKDIR ${HOME}
 COPY LICENSE /licenses/LICENSE

@@ -47,3 +47,15 @@ check: $(VENV)/.ready ## Run the static checks
 
 cluster-build: $(VENV)/.ready ## Build the local control plane and helm (done by demo and test when needed)
 	$(CLUSTER) build
+
+.PHONY: test-faults soak
+SEQUENCES ?= 200
+
+test-faults: $(VENV)/.ready ## Random sequences of faults and the search for secrets (FAULT_SEED=n plays one again)
+	$(CLUSTER) run -- $(VENV)/bin/python -m pytest -n 2 --dist worksteal \
+		$(if $(FAULT_SEED),tests/faults/test_sequences.py,tests/faults)
+
+soak: $(VENV)/.ready ## Many sequences of faults, each time others (SEQUENCES=200, FAULT_FIRST=seed)
+	first=$${FAULT_FIRST:-$$(date +%s)}; echo "seeds from $$first on"; \
+	FAULT_FIRST=$$first FAULT_SEQUENCES=$(SEQUENCES) $(CLUSTER) run -- \
+		$(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/faults/test_sequences.py

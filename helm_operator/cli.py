@@ -11,9 +11,10 @@ import asyncio
 import logging
 import os
 import platform
+import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -23,7 +24,7 @@ from helm_operator.errors import ConfigError, OperatorError
 from helm_operator.logs import set_up_logging
 from helm_operator.operator import Operator
 from helm_operator.probes import parse_address
-from helm_operator.settings import Settings, namespaces_from
+from helm_operator.settings import LeaseName, Settings, namespaces_from, own_namespace
 from helm_operator.values import format_path
 from helm_operator.watches import Watches, load_watches
 
@@ -31,11 +32,12 @@ logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 _DEFAULTS: Final = Settings()
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_with_command(sys.argv[1:] if arguments is None else arguments))
     try:
         code: int = options.command(options)
     except ConfigError as error:
@@ -46,6 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"helm-operator: {error}", file=sys.stderr)
         return 1
     return code
+
+
+def _with_command(arguments: Sequence[str]) -> list[str]:
+    """Read flags without a command as those of `run`: operator-sdk's manifests leave the command to the image."""
+    bare = bool(arguments) and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version")
+    return ["run", *arguments] if bare else list(arguments)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -65,6 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         retry_ceiling=max(options.retry_ceiling, options.retry_base),
         probe_address=options.health_probe_bind_address,
         helm=options.helm,
+        lease=_lease(options, os.environ),
     )
     logger.info("helm-operator %s", __version__)
     asyncio.run(_serve(watches, settings))
@@ -85,7 +94,8 @@ def _check(options: argparse.Namespace) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     for watch in watches.entries:
         print(f"{watch}: chart {watch.chart.info} from {watch.chart.path}")
-    print(f"{watches.path}: {len(watches.entries)} watches, no mistakes found")
+    count = len(watches.entries)
+    print(f"{watches.path}: {count} watch{'es' if count > 1 else ''}, no mistakes found")
     return 0
 
 
@@ -95,13 +105,33 @@ def _version(_: argparse.Namespace) -> int:
 
 
 def _refuse_what_is_not_built(options: argparse.Namespace) -> None:
-    if options.leader_elect or options.enable_leader_election:
-        _fail("--leader-elect: not built yet. Run one replica without it: two would both act on every release")
     if options.metrics_bind_address not in (None, "0", ""):
         logger.warning("--metrics-bind-address: metrics are not built yet; nothing listens on this address")
     for flag, name in _WITHOUT_EFFECT.items():
         if getattr(options, name, None):
             logger.warning("%s has no effect yet", flag)
+
+
+def _lease(options: argparse.Namespace, environ: Mapping[str, str]) -> LeaseName | None:
+    """Return the Lease that the replicas share; None: there is no election."""
+    if options.enable_leader_election is not None:
+        if options.leader_elect is not None:
+            _fail("--enable-leader-election is the old name of --leader-elect: give --leader-elect only")
+        logger.warning("--enable-leader-election is deprecated: use --leader-elect")
+    if not (options.leader_elect or options.enable_leader_election):
+        return None
+    name = options.leader_election_id
+    if not name and (name := environ.get("OPERATOR_NAME", "")):
+        logger.warning("OPERATOR_NAME is deprecated: use --leader-election-id=%s", name)
+    if not name:
+        _fail("--leader-elect needs --leader-election-id: the Lease's name, the same for all replicas of this operator")
+    namespace = options.leader_election_namespace or own_namespace()
+    if not namespace:
+        _fail("--leader-elect needs --leader-election-namespace: outside of a Pod there is no namespace of our own")
+    for flag, text in (("--leader-election-id", name), ("--leader-election-namespace", namespace)):
+        if not _NAME.fullmatch(text):
+            _fail(f"{flag}: {text!r} is no name of an object: lower-case letters, digits, '-' and '.'")
+    return LeaseName(namespace, name)
 
 
 def _fail(message: str) -> NoReturn:
@@ -119,8 +149,6 @@ def _warn(watches: Watches) -> None:
 
 
 _WITHOUT_EFFECT: Final = {
-    "--leader-election-id": "leader_election_id",
-    "--leader-election-namespace": "leader_election_namespace",
     "--metrics-secure": "metrics_secure",
     "--metrics-require-rbac": "metrics_require_rbac",
     "--enable-http2": "enable_http2",
@@ -139,7 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="serve the kinds of watches.yaml", allow_abbrev=False)
     run.set_defaults(command=_run)
-    check = commands.add_parser("check", help="find mistakes in watches.yaml and its charts; needs no cluster")
+    check = commands.add_parser(
+        "check", help="find mistakes in watches.yaml and its charts; needs no cluster", allow_abbrev=False
+    )
     check.set_defaults(command=_check)
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(command=_version)
@@ -196,14 +226,19 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     add("--zap-devel", **_SWITCH, help="console lines, at level debug")
     add("--zap-encoder", choices=("json", "console"), help="form of the log lines (default: json)")
     add("--zap-log-level", type=_checked(_level), metavar="LEVEL", help="debug, info, error, panic or a number")
-    add("--leader-elect", **_SWITCH, help="not built yet")
-    add("--enable-leader-election", **_SWITCH, help=argparse.SUPPRESS)
+    add("--leader-elect", **_TRISTATE, help="act only while holding a Lease, so that several replicas may run")
+    add("--enable-leader-election", **_TRISTATE, help=argparse.SUPPRESS)
+    add("--leader-election-id", default="", metavar="NAME", help="name of that Lease; needed with --leader-elect")
+    add(
+        "--leader-election-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="where that Lease is (default: the Pod's namespace)",
+    )
     add("--metrics-bind-address", "--metrics-addr", help="not built yet")
     for flag in ("--metrics-secure", "--metrics-require-rbac", "--enable-http2", "--suppress-override-values"):
         add(flag, **_SWITCH, help="taken for operator-sdk's sake; no effect yet")
     for flag in (
-        "--leader-election-id",
-        "--leader-election-namespace",
         "--zap-stacktrace-level",
         "--zap-time-encoding",
     ):
@@ -227,7 +262,7 @@ def _positive_duration(text: str) -> float:
 
 
 def _positive_integer(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
@@ -240,7 +275,7 @@ def _address(text: str) -> str:
 def _level(text: str) -> int:
     if text.lower() in _LEVELS:
         return _LEVELS[text.lower()]
-    if text.isdigit() and int(text) > 0:  # zap: any number above 0 means more than info.
+    if text.isdecimal() and int(text) > 0:  # zap: any number above 0 means more than info.
         return logging.DEBUG
     raise ValueError(f"{text!r} is not a level: debug, info, error, panic or a number above 0")
 
@@ -258,3 +293,5 @@ def _checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _SWITCH: Final[dict[str, Any]] = {"type": _checked(_switch), "nargs": "?", "const": True, "default": False}
+_TRISTATE: Final = {**_SWITCH, "default": None}
+"""A switch of which is known whether it was given."""

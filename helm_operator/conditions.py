@@ -27,6 +27,10 @@ class ConditionType(StrEnum):
     DEPLOYED = "Deployed"
     RELEASE_FAILED = "ReleaseFailed"
     IRRECONCILABLE = "Irreconcilable"
+    RECONCILING = "Reconciling"
+    """There only while it is True (kstatus)."""
+    STALLED = "Stalled"
+    """There only while it is True (kstatus)."""
 
 
 ORDER: Final = tuple(ConditionType)
@@ -76,6 +80,10 @@ class ConditionSet:
         self, type_: ConditionType, reason: str, message: str = "", release: Mapping[str, Any] | None = None
     ) -> None:
         self._set(type_, "Unknown", reason, message, release)
+
+    def remove(self, type_: ConditionType) -> None:
+        """Take a condition away that is there only while it is True."""
+        self._by_type.pop(type_, None)
 
     def __contains__(self, type_: str) -> bool:
         return type_ in self._by_type

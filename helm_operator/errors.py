@@ -2,6 +2,7 @@
 
 * OperatorError
   x ConfigError          the operator cannot start (flags, watches.yaml, a chart on disk)
+  x LeadershipLost       another replica may act now, so this process has to end
   x ChartProblem         a chart on disk cannot be read, or can never be installed
   x PassError            one pass over one custom resource ended early
     + TerminalError      only another input (spec, chart, watches.yaml) helps
@@ -13,6 +14,7 @@
     + NotFound           404
     + Conflict           409
     + Gone               410, the resourceVersion of a list or watch is too old
+    + NotLeading         nothing was sent, as this replica may not act
 """
 
 from __future__ import annotations
@@ -49,6 +51,10 @@ class ConfigError(OperatorError):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+
+class LeadershipLost(OperatorError):
+    """Another replica may act now; the process ends, and its supervisor starts it again."""
 
 
 class ChartProblem(OperatorError):
@@ -160,3 +166,7 @@ class Conflict(ApiError):
 
 class Gone(ApiError):
     """The resourceVersion is too old to continue a list or watch."""
+
+
+class NotLeading(ApiError):
+    """Nothing was sent: this replica does not lead (any more), so it may change nothing."""

@@ -40,13 +40,21 @@ class Intake:
         namespaces: tuple[str, ...],
         credentials: Callable[[], Awaitable[Credentials]],
         deliver: Deliver,
+        scanning: bool = True,
     ) -> None:
-        """`namespaces` limits the watches, empty means all; `deliver` runs in the loop that calls `start`."""
+        """`namespaces` limits the watches, empty means all; `deliver` runs in the loop that calls `start`.
+
+        `scanning` follows the CRDs, which needs the right to list them in the whole cluster.
+        Without it, `restart` has to be called when a watched kind has come.
+        """
         self._watches = watches
         self._namespaces = namespaces
         self._credentials = credentials
         self._deliver = deliver
+        self._scanning = scanning
         self._stop = threading.Event()
+        self._round = threading.Event()
+        """Ends the present run of kopf, but not the intake."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
 
@@ -58,9 +66,14 @@ class Intake:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    def restart(self) -> None:
+        """Look for the watched kinds afresh."""
+        self._round.set()
+
     async def stop(self, timeout: float = 5.0) -> None:
         """Take no more events; waits at most `timeout` seconds for kopf to end."""
         self._stop.set()
+        self._round.set()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, timeout)
 
@@ -71,18 +84,23 @@ class Intake:
         """Start kopf again whenever it ends; it does so at some errors of the API server."""
         pause = 1.0
         while not self._stop.is_set():
+            self._round.clear()
+            if self._stop.is_set():
+                return
             try:
                 await kopf.operator(
                     registry=self._registry(),
-                    settings=_settings(),
+                    settings=_settings(scanning=self._scanning),
                     standalone=True,
                     clusterwide=not self._namespaces,
                     namespaces=self._namespaces,
-                    stop_flag=self._stop,
+                    stop_flag=self._round,
                 )
             except Exception as error:  # noqa: BLE001 - whatever it was, the answer is to start again
                 logger.warning("the watch on custom resources ended: %s", str(error) or type(error).__name__)
-            if not self._stop.is_set():
+            if self._round.is_set():
+                pause = 1.0
+            elif not self._stop.is_set():
                 wait = pause * random.uniform(0.8, 1.2)  # noqa: S311
                 logger.warning("watching custom resources again in %.0f s", wait)
                 await asyncio.sleep(wait)
@@ -155,9 +173,10 @@ class _NoProgress(kopf.ProgressStorage):
         return essence
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(*, scanning: bool) -> kopf.OperatorSettings:
     """Return kopf's settings; each one that differs from its default was measured to matter."""
     settings = kopf.OperatorSettings()
+    settings.scanning.disabled = not scanning
     settings.posting.enabled = False  # Our Events are our own.
     settings.persistence.finalizer = f"{DOMAIN}/not-used"  # Any name in use would be stripped.
     settings.persistence.diffbase_storage = _NoDiffBase()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from helm_operator.errors import ApiError, NotFound
+from helm_operator.errors import ApiError, Forbidden, LeadershipLost, NotFound
 from helm_operator.helm import HelmCli
 from helm_operator.intake import Intake
 from helm_operator.kube import RELEASE_SELECTOR, KubeClient, Resource, load_configuration
+from helm_operator.leader import Elector
 from helm_operator.plan import release_key
 from helm_operator.probes import Probes
 from helm_operator.queue import Lane, Priority, WorkQueue
@@ -32,6 +34,10 @@ _PLANNERS: Final = 4
 """Passes without Helm at once, for each kind."""
 _CHART_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 300.0
+_BURST_SECONDS: Final = 0.5
+_KIND_SECONDS: Final = 10.0
+_LOST_SECONDS: Final = 2.0
+"""How long passes may take to end, beyond the time for helm, where this replica leads no more."""
 
 
 class Operator:
@@ -45,6 +51,7 @@ class Operator:
         self._queues: dict[str, WorkQueue[ResourceKey]] = {}
         self._reconciler: Reconciler | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._elector: Elector | None = None
         self._stopping = False
         self._ready = False
 
@@ -54,26 +61,40 @@ class Operator:
         Raises:
             ConfigError: no cluster is configured.
             HelmError: helm cannot be run, or is too old.
+            LeadershipLost: another replica may act now.
             OSError: the probe address cannot be bound.
         """
         settings = self._settings
         configuration, kubeconfig = await load_configuration(settings.kubeconfig)
         home = Path(tempfile.mkdtemp(prefix="helm-operator-"))
-        kube = KubeClient(configuration)
+        kube = KubeClient(configuration, may_write=self._may_act)
+        # Connections of its own: a renewal does not wait behind other requests.
+        leases = KubeClient(configuration, user_agent="helm-operator/leader-election")
+        if settings.lease is not None:
+            self._elector = Elector(leases, settings.lease)
         probes = Probes(settings.probe_address, ready=self._is_ready)
         try:
-            helm = HelmCli(settings.helm, kubeconfig=kubeconfig, home=home)
+            helm = HelmCli(
+                settings.helm, kubeconfig=kubeconfig, home=home, may_act=self._may_act, time_left=self._time_left
+            )
             logger.info("helm is %s (%s)", await helm.version(), settings.helm)
             await probes.start()
             await self._serve(kube, helm, stop)
         finally:
             await probes.stop()
             await kube.close()
+            await leases.close()
             shutil.rmtree(home, ignore_errors=True)
 
     async def _serve(self, kube: KubeClient, helm: HelmCli, stop: asyncio.Event) -> None:
         settings = self._settings
-        dependents = Dependents(kube, self._wake_owners, manager=helm.field_manager, namespaces=settings.namespaces)
+        dependents = Dependents(
+            kube,
+            self._wake_owners,
+            manager=helm.field_manager,
+            health_changed=self._wake_owners_soon,
+            namespaces=settings.namespaces,
+        )
         self._reconciler = Reconciler(
             kube=kube,
             helm=helm,
@@ -84,30 +105,61 @@ class Operator:
             settings=settings,
         )
         self._queues = {name: WorkQueue[ResourceKey]() for name in self._kinds}
+        scanning = await self._may_scan(kube)
         intake = Intake(
             [kind.watch for kind in self._kinds.values()],
             namespaces=settings.namespaces,
             credentials=kube.credentials,
             deliver=self.deliver,
+            scanning=scanning,
         )
+        campaign: asyncio.Task[str] | None = None
         try:
             intake.start()
             await self._watch_releases(kube, stop)
-            for name, kind in self._kinds.items():
-                workers = kind.watch.max_concurrent_reconciles or settings.max_concurrent_reconciles
-                for lane, count in ((Lane.PLAN, _PLANNERS), (Lane.ACT, workers)):
-                    for _ in range(count):
-                        self._start(self._work(self._queues[name], lane))
             self._start(self._watch_charts())
             self._start(self._sweep(kube))
+            if not scanning:
+                self._start(self._watch_kinds(kube, intake))
             self._ready = True
-            logger.info("serving %s in %s", ", ".join(self._kinds), ", ".join(settings.namespaces) or "all namespaces")
-            await stop.wait()
+            if self._elector is not None and not stop.is_set():
+                logger.info("campaigning for lease %s as %s", settings.lease, self._elector.identity)
+                campaign = asyncio.create_task(self._elector.run())
+                await _first(self._elector.elected.wait(), stop.wait(), campaign)
+            if not stop.is_set():
+                self._start_workers()
+            await _first(stop.wait(), campaign)
+            if campaign is not None and campaign.done():
+                raise LeadershipLost(f"this replica leads no more: {campaign.result()}")
         finally:
-            await self._shut_down(intake, dependents)
+            await self._shut_down(intake, dependents, campaign)
 
-    async def _shut_down(self, intake: Intake, dependents: Dependents) -> None:
-        """Take in nothing more, end Helm, write what is to be told, and close."""
+    def _start_workers(self) -> None:
+        settings = self._settings
+        for name, kind in self._kinds.items():
+            workers = kind.watch.max_concurrent_reconciles or settings.max_concurrent_reconciles
+            for lane, count in ((Lane.PLAN, _PLANNERS), (Lane.ACT, workers)):
+                for _ in range(count):
+                    self._start(self._work(self._queues[name], lane))
+        logger.info("serving %s in %s", ", ".join(self._kinds), ", ".join(settings.namespaces) or "all namespaces")
+
+    async def _step_down(self, campaign: asyncio.Task[str] | None, *, drained: bool) -> None:
+        """Let another replica take over at once, unless something of ours may still act."""
+        if campaign is None or self._elector is None:
+            return
+        campaign.cancel()
+        await asyncio.wait({campaign})
+        if drained:
+            await self._elector.release()
+
+    def _may_act(self) -> bool:
+        return self._elector is None or self._elector.valid()
+
+    def _time_left(self) -> float:
+        return math.inf if self._elector is None else self._elector.time_left()
+
+    async def _shut_down(self, intake: Intake, dependents: Dependents, campaign: asyncio.Task[str] | None) -> None:
+        """Take in nothing more, end Helm, write what is to be told, hand over, and close."""
         self._stopping, self._ready = True, False
         busy = sum(queue.working for queue in self._queues.values())
         logger.info("shutting down; %d passes are under way", busy)
@@ -115,13 +167,47 @@ class Operator:
             queue.close()
         for task in self._tasks:
             task.cancel()
+        late: set[asyncio.Task[None]] = set()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=self._settings.shutdown_grace)
+            # A replica that leads no more can write nothing: it only waits until its helm is dead.
+            grace = self._settings.shutdown_grace if self._may_act() else self._time_left() + _LOST_SECONDS
+            _, late = await asyncio.wait(self._tasks, timeout=grace)
             if late:
-                logger.error("%d passes did not end within %.0f s", len(late), self._settings.shutdown_grace)
+                logger.error("%d passes did not end within %.0f s", len(late), grace)
+        await self._step_down(campaign, drained=not late)
         await dependents.close()
         await intake.stop()
         logger.info("stopped")
+
+    async def _may_scan(self, kube: KubeClient) -> bool:
+        """Return whether CRDs (and, where these are given, namespaces) may be followed in the whole cluster."""
+        paths = ["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]
+        paths += ["/api/v1/namespaces"] if self._settings.namespaces else []
+        try:
+            for path in paths:
+                await kube.list(path, {"fieldSelector": "metadata.name=none"}, metadata_only=True)
+        except Forbidden as error:
+            logger.info("%s: new CRDs are looked for every %.0f s instead of watched", error, _KIND_SECONDS)
+            return False
+        except ApiError:
+            return True  # Not now; kopf waits until it can.
+        return True
+
+    async def _watch_kinds(self, kube: KubeClient, intake: Intake) -> None:
+        """Without a watch on CRDs: start the intake again when a watched kind has come."""
+        served: set[str] | None = None
+        while True:
+            found = set()
+            for name, kind in self._kinds.items():
+                kube.forget_resource(kind.watch.api_version)
+                with contextlib.suppress(ApiError):
+                    await kube.resource(kind.watch.api_version, kind.watch.kind)
+                    found.add(name)
+            if served is not None and found - served:
+                logger.info("%s can be served now", ", ".join(sorted(found - served)))
+                intake.restart()
+            served = found
+            await asyncio.sleep(_KIND_SECONDS)
 
     async def _watch_releases(self, kube: KubeClient, stop: asyncio.Event) -> None:
         """Know all release records before the first pass, unless they are refused."""
@@ -149,6 +235,7 @@ class Operator:
             key = await queue.get(lane)
             try:
                 then = await self._reconciler.reconcile(key, may_act=lane is Lane.ACT)
+                logger.debug("%s: a pass in lane %s ended: %s", key, lane.name, then)
                 if then.act:
                     queue.add(key, lane=Lane.ACT, priority=Priority.USER if then.urgent else Priority.BACKGROUND)
                 if then.after is not None:
@@ -166,6 +253,7 @@ class Operator:
             return
         meta = body["metadata"]
         key = ResourceKey(str(watch), meta.get("namespace") or "", meta["name"])
+        logger.debug("%s: event %s, resourceVersion %s", key, type_ or "LISTED", meta.get("resourceVersion"))
         if type_ == "DELETED" or not watch.selector.matches(meta.get("labels")):
             self._resources.drop(key, meta["uid"])
         else:
@@ -189,6 +277,12 @@ class Operator:
         for key in self._resources.owners(release):
             if (queue := self._queues.get(key.kind)) is not None:
                 queue.add(key)
+
+    def _wake_owners_soon(self, release: ReleaseKey) -> None:
+        """Health comes in bursts: a roll-out changes many objects many times."""
+        for key in self._resources.owners(release):
+            if (queue := self._queues.get(key.kind)) is not None:
+                queue.add_after(key, _BURST_SECONDS)
 
     async def _watch_charts(self) -> None:
         """Take up charts that change on disk."""
@@ -238,3 +332,12 @@ class Operator:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _first(*events: Awaitable[Any] | None) -> None:
+    """Wait until the first of them comes about; a task among them goes on."""
+    waits = {asyncio.ensure_future(event): isinstance(event, asyncio.Task) for event in events if event is not None}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait, goes_on in waits.items():
+        if not goes_on:
+            wait.cancel()

@@ -31,6 +31,8 @@ class Override:
     path: values.Path
     value: Any = field(repr=False)
     """A string, integer, float, boolean or None."""
+    from_environment: bool = False
+    """Whether a variable had a part in the value; it may be a credential then."""
 
     def __str__(self) -> str:
         return values.format_path(self.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from helm_operator.annotations import Wishes
 from helm_operator.charts import Chart
 from helm_operator.release import CustomResource, DesiredRelease, ReleaseKey, release_name
 from helm_operator.values import digest, values_from_spec
@@ -18,8 +19,10 @@ def release_key(resource: CustomResource) -> ReleaseKey:
     return ReleaseKey(resource.namespace, release_name(resource.name))
 
 
-def desire(resource: CustomResource, watch: Watch, chart: Chart) -> DesiredRelease:
-    """Return the release that `resource` asks for.
+def desire(resource: CustomResource, watch: Watch, chart: Chart, wishes: Wishes | None = None) -> DesiredRelease:
+    """Return the release that `resource` asks for; without `wishes`, with the options of its watch.
+
+    The options are not in the input digest: how it is done makes no other release.
 
     Raises:
         TerminalError: the spec is no map, or an override does not fit it (InvalidValues).
@@ -38,4 +41,6 @@ def desire(resource: CustomResource, watch: Watch, chart: Chart) -> DesiredRelea
         timeout=watch.timeout,
         wait=watch.wait,
         history_max=watch.history_max,
+        install=wishes.install if wishes else watch.install,
+        upgrade=wishes.upgrade if wishes else watch.upgrade,
     )

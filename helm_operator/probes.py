@@ -16,8 +16,9 @@ def parse_address(text: str) -> tuple[str | None, int] | None:
     if text in ("", "0"):
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not an address: expected host:port, :port or 0")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not bracketed):
+        raise ValueError(f"{text!r} is not an address: expected host:port, [IPv6]:port, :port or 0")
     return host.strip("[]") or None, int(port)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 
 from helm_operator import status
 from helm_operator.backoff import retry_delay
+from helm_operator.checkup import LOOK_SECONDS, Checkup
 from helm_operator.decision import Action, Attempt, Decision, Situation, decide
 from helm_operator.errors import (
     ApiError,
@@ -30,6 +32,7 @@ from helm_operator.errors import (
     RetryableError,
     TerminalError,
 )
+from helm_operator.health import Health, Summary, Verdict, assess, summarise
 from helm_operator.helm import Helm, decode_release, mark_failed, redact, secret_strings, sensitive_strings
 from helm_operator.kube import Kube, Resource
 from helm_operator.plan import desire, release_key
@@ -61,6 +64,8 @@ _MOST_STEPS: Final = 8
 """A pass that is not done after so many steps goes on in another one."""
 _SYNC_PAUSE: Final = 1.0
 """Seconds until it is looked again whether a watch has brought its first list."""
+_CATCH_UP_SPREAD: Final = 0.05
+"""Seconds for each custom resource over which the comparisons after a start are spread."""
 _TROUBLE_BASE: Final = 1.0
 _TROUBLE_CEILING: Final = 60.0
 _ANY_FINALIZER: Final = frozenset({FINALIZER, *FOREIGN_FINALIZERS})
@@ -89,6 +94,7 @@ class Pass:
     release: ReleaseKey
     outcome: Outcome
     chart_token: object
+    health_version: int
     may_act: bool
     fresh: bool = False
     """Whether the records come from the API server, not from the cache."""
@@ -141,13 +147,16 @@ class Reconciler:
         self._clock = clock
         self._reporter = Reporter(kube, resources, clock)
         self._repairer = Repairer(kube, manager=helm.field_manager)
+        self._checkup = Checkup(kube, dependents, clock)
+        self._polled_health: dict[ResourceKey, dict[ObjectRef, Verdict]] = {}
+        self._explained: dict[ResourceKey, _Explained] = {}
         self._running: dict[ResourceKey, _Running] = {}
         self._settled: dict[ResourceKey, _Settled] = {}
         """What a pass without work looked like: the same again needs no pass at all."""
         self._overseen: dict[ResourceKey, tuple[str, int]] = {}
         """uid and revision for which it is known which objects are watched."""
-        self._polled: dict[ResourceKey, tuple[frozenset[ObjectRef], float]] = {}
-        """Objects that are not watched, and when they are compared with the manifest again."""
+        self._polls: dict[ResourceKey, _Poll] = {}
+        """Objects that are compared with the manifest at a set time, watched or not."""
         self._process = secrets.token_hex(4)
         self._attempts = itertools.count(1)
         self._troubles: dict[ResourceKey, int] = {}
@@ -174,9 +183,9 @@ class Reconciler:
             self.forget(key)
             return Next()
         kind = self._kinds[key.kind]
-        if self._settled.get(key) == self._seen(key, resource) and not self._poll_due(key):
-            return Next(after=self._period(kind))
-        outcome = Outcome(generation=resource.generation or None)
+        if self._settled.get(key) == self._seen(key, resource) and self._due_poll(key) is None:
+            return Next(after=self._until_poll(key, self._period(kind)))
+        outcome = Outcome(generation=resource.generation or None, deleting=resource.deleting)
         try:
             api = await self._kube.resource(kind.watch.api_version, kind.watch.kind)
         except ApiError as error:
@@ -184,7 +193,9 @@ class Reconciler:
             return Next(after=self._trouble_delay(key, resource))
         if not api.status_subresource:
             outcome.generation = None  # Our own status would move it.
-        current = Pass(key, resource, kind, api, release_key(resource), outcome, kind.chart_token, may_act)
+        release = release_key(resource)
+        seen = (kind.chart_token, self._dependents.health_version(release))
+        current = Pass(key, resource, kind, api, release, outcome, *seen, may_act)
         try:
             if not await self._work(current):
                 return Next(act=True, urgent=_is_news(resource))
@@ -213,7 +224,14 @@ class Reconciler:
 
     def forget(self, key: ResourceKey) -> None:
         """Drop what is remembered of a custom resource that is gone."""
-        for memory in (self._settled, self._overseen, self._polled, self._troubles):
+        for memory in (
+            self._settled,
+            self._overseen,
+            self._polls,
+            self._polled_health,
+            self._explained,
+            self._troubles,
+        ):
             memory.pop(key, None)
         self._reporter.forget(key)
 
@@ -239,7 +257,31 @@ class Reconciler:
         known = self._reporter.known_status(p.key, p.resource)
         if deployed is not None and p.outcome.content is None and not status.tells_of(known, deployed):
             await self._read(p, deployed.revision)
+        if deployed is not None and p.decision.action in (Action.NOTHING, Action.REPAIR) and not p.decision.blocked:
+            await self._check_up(p)
         return True
+
+    async def _check_up(self, p: Pass) -> None:
+        """Learn how the objects of the running revision are."""
+        refs = status.recorded_inventory(self._reporter.known_status(p.key, p.resource)) or p.outcome.inventory
+        verdicts = self._checkup.verdicts(refs, self._polled_health.get(p.key, {}))
+        if verdicts is None:
+            p.again = _SYNC_PAUSE
+            return
+        summary, now = summarise(verdicts), self._clock()
+        known = self._explained.get(p.key)
+        if summary.health is Health.HEALTHY:
+            self._explained.pop(p.key, None)
+        elif known is not None and known.verdicts == verdicts and now < known.until:
+            summary = known.summary
+        else:
+            summary = await self._checkup.explain(verdicts)
+            self._explained[p.key] = _Explained(verdicts, summary, now + LOOK_SECONDS)
+        p.outcome.health = summary
+        if summary.health is not Health.HEALTHY:
+            p.again = LOOK_SECONDS
+        if summary.recheck_at is not None:
+            p.again = min(p.again or LOOK_SECONDS, max(0.1, summary.recheck_at - now))
 
     async def _observe(self, p: Pass) -> None:
         if not self._releases.knows(p.release.namespace):
@@ -268,13 +310,15 @@ class Reconciler:
             )
         p.outcome.desired = desire(p.resource, p.kind.watch, p.kind.usable_chart())
         p.secrets |= sensitive_strings(p.desired.values)
-        p.secrets |= {override.value for override in p.kind.watch.overrides if isinstance(override.value, str)}
+        overrides = [override for override in p.kind.watch.overrides if override.from_environment]
+        p.secrets |= {override.value for override in overrides if isinstance(override.value, str)}
 
     def _oversee(self, p: Pass) -> None:
         """See that changes of all objects of the recorded revision are noticed.
 
-        Done once for a revision. What went missing while nobody watched becomes suspect; what
-        cannot be watched is polled.
+        Done once for a revision. What cannot be watched is polled. What went missing while
+        nobody watched becomes suspect at once; all else that could have happened meanwhile is
+        looked for a little later, not for all custom resources at once.
         """
         known = self._reporter.known_status(p.key, p.resource)
         revision = status.recorded_revision(known)
@@ -292,19 +336,27 @@ class Reconciler:
         for ref, covered in coverage.items():
             if covered is Coverage.WATCHED and not self._dependents.exists(ref):
                 self._dependents.suspect(p.release, ref)
-        polled = frozenset(ref for ref, covered in coverage.items() if covered is Coverage.NOT_WATCHED)
-        self._polled.pop(p.key, None)
-        if polled:
-            self._polled[p.key] = (polled, self._clock() + (0.0 if first else self._period(p.kind)))
+        unwatched = frozenset(ref for ref, covered in coverage.items() if covered is Coverage.NOT_WATCHED)
+        self._plan_poll(p, unwatched)
+        if first:
+            delay = random.uniform(0.0, len(self._resources) * _CATCH_UP_SPREAD)  # noqa: S311
+            self._polls[p.key] = _Poll(frozenset(refs), self._clock() + delay, unwatched)
 
-    def _poll_due(self, key: ResourceKey) -> bool:
-        polled = self._polled.get(key)
-        return polled is not None and polled[1] <= self._clock()
+    def _plan_poll(self, p: Pass, refs: frozenset[ObjectRef]) -> None:
+        self._polls.pop(p.key, None)
+        if refs:
+            # A little early, so that the pass of the next period finds it due.
+            self._polls[p.key] = _Poll(refs, self._clock() + self._period(p.kind) * 0.9, refs)
+
+    def _due_poll(self, key: ResourceKey) -> _Poll | None:
+        poll = self._polls.get(key)
+        return poll if poll is not None and poll.at <= self._clock() else None
 
     def _suspects(self, p: Pass) -> frozenset[ObjectRef]:
         """Return the objects that are to be compared with the manifest now."""
         suspects = self._dependents.suspects(p.release)
-        return suspects | self._polled[p.key][0] if self._poll_due(p.key) else suspects
+        poll = self._due_poll(p.key)
+        return suspects | poll.refs if poll is not None else suspects
 
     def _situation(self, p: Pass) -> Situation:
         known = self._reporter.known_status(p.key, p.resource)
@@ -405,12 +457,15 @@ class Reconciler:
         content = await self._read(p, newest.revision)
         result = await self._repairer.repair(content, p.release, self._suspects(p))
         self._dependents.clear(p.release, result.settled)
-        if self._poll_due(p.key):
-            # A little early, so that the pass of the next period finds it due.
-            self._polled[p.key] = (self._polled[p.key][0], self._clock() + self._period(p.kind) * 0.9)
+        if (poll := self._due_poll(p.key)) is not None:
+            self._plan_poll(p, poll.then)
+            self._polled_health[p.key] = {
+                ref: assess(result.live[ref], now=self._clock()) for ref in poll.then if ref in result.live
+            }
         if result.repaired:
             await self._reporter.repaired(p.resource, result.repaired)
         if result.error is not None:
+            p.outcome.drifted = True
             raise result.error
         return False
 
@@ -444,6 +499,7 @@ class Reconciler:
         outcome.helm_error, outcome.finished_at = error, self._clock()
         took = outcome.finished_at - outcome.started_at
         if error is None:
+            self._overseen.setdefault(p.key, (p.resource.uid, 0))  # Its objects are as Helm has just left them.
             logger.info("%s: %s of release %s done in %.2f s", p.key, action, p.release, took)
         else:
             logger.warning("%s: %s of release %s failed: %s", p.key, action, p.release, error)
@@ -453,10 +509,13 @@ class Reconciler:
         """Plan the next try, and return the error with nothing secret in it."""
         outcome = p.outcome
         shown = HelmError(redact(str(error), p.secrets), kind=error.kind, output=redact(error.output, p.secrets))
-        if error.kind is HelmErrorKind.CANCELLED:
-            return shown  # Our own doing: it does not count.
         digest = outcome.desired.input_digest if outcome.desired else ""
         previous = Attempt.from_status(self._reporter.known_status(p.key, p.resource))
+        if error.kind is HelmErrorKind.CANCELLED:
+            # Our own doing: it does not count, and earlier failures go on counting.
+            outcome.failures = status.failed_attempts(previous, action, digest) - 1
+            outcome.next_attempt_at = self._clock() if outcome.failures else None
+            return shown
         outcome.failures = status.failed_attempts(previous, action, digest)
         if error.kind not in status.TERMINAL or action is Action.UNINSTALL:
             settings = self._settings
@@ -464,6 +523,7 @@ class Reconciler:
                 outcome.failures, base=settings.retry_base, ceiling=settings.retry_ceiling, spread=p.resource.uid
             )
             outcome.next_attempt_at = self._clock() + delay
+            outcome.capped = settings.retry_base * 2.0 ** (outcome.failures - 1) >= settings.retry_ceiling
         return shown
 
     async def _interruptible(self, p: Pass, call: Awaitable[None]) -> None:
@@ -563,14 +623,14 @@ class Reconciler:
         done = outcome.error is None and outcome.action is None and p.decision.blocked is None
         if written is not None and done and p.again is None and p.decision.action in (Action.NOTHING, Action.REPAIR):
             # Only what this pass has seen and written: news that came meanwhile must not be settled.
-            self._settled[p.key] = _Settled(written, p.chart_token, outcome.records, frozenset())
+            self._settled[p.key] = _Settled(written, p.chart_token, outcome.records, frozenset(), p.health_version)
         else:
             self._settled.pop(p.key, None)
         return Next(after=self._again_after(p, written=written is not None))
 
     def _again_after(self, p: Pass, *, written: bool) -> float:
         outcome, now = p.outcome, self._clock()
-        delays = [self._period(p.kind)]
+        delays = [self._until_poll(p.key, self._period(p.kind))]
         if p.again is not None:
             delays.append(p.again)
         if (outcome.error is not None and not isinstance(outcome.error, TerminalError)) or not written:
@@ -584,6 +644,10 @@ class Reconciler:
         if outcome.waiting_for:
             delays.append(1.0)
         return max(0.0, min(delays))
+
+    def _until_poll(self, key: ResourceKey, most: float) -> float:
+        poll = self._polls.get(key)
+        return most if poll is None else max(0.0, min(most, poll.at - self._clock()))
 
     def _trouble_delay(self, key: ResourceKey, resource: CustomResource) -> float:
         count = self._troubles[key] = self._troubles.get(key, 0) + 1
@@ -599,6 +663,7 @@ class Reconciler:
             self._kinds[key.kind].chart_token,
             self._releases.records(release),
             self._dependents.suspects(release),
+            self._dependents.health_version(release),
         )
 
 
@@ -610,6 +675,23 @@ class _Settled(NamedTuple):
     chart: object
     records: tuple[ReleaseRecord, ...]
     suspects: frozenset[ObjectRef]
+    health: int
+
+
+class _Explained(NamedTuple):
+    """What was found out about a release that is not healthy, and until when (Unix time) that will do."""
+
+    verdicts: dict[ObjectRef, Verdict]
+    summary: Summary
+    until: float
+
+
+class _Poll(NamedTuple):
+    """Objects to compare with the manifest at Unix time `at`, and those to poll from then on."""
+
+    refs: frozenset[ObjectRef]
+    at: float
+    then: frozenset[ObjectRef]
 
 
 class _Overtaken(Exception):

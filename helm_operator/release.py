@@ -142,6 +142,77 @@ class ReleaseContent:
     """The manifest's objects in Helm's order; Lists are flattened, hooks are not in it."""
 
 
+class Remediation(StrEnum):
+    """What is done about an action that failed and is not tried again soon."""
+
+    NONE = "none"
+    """The release stays as the failure left it."""
+    UNINSTALL = "uninstall"
+    """A failed first install is taken away."""
+    ROLLBACK = "rollback"
+    """A failed upgrade is followed by a roll-back to the revision that ran before."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """How a release is installed. None of it is an input of the release: a change alone makes no new revision."""
+
+    retries: int | None = None
+    """Tries after the first failed one with the same input; None: for ever, with pauses that grow up to the limit."""
+    remediation: Remediation = Remediation.NONE
+    """NONE or UNINSTALL."""
+    disable_hooks: bool = False
+    """Run none of the chart's install hooks."""
+    description: str = ""
+    """The revision's text in `helm history`; empty: Helm's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeOptions:
+    """How a release is upgraded, and rolled back. As with InstallOptions, a change alone makes no new revision."""
+
+    retries: int | None = None
+    """Tries after the first failed one with the same input; None: for ever, with pauses that grow up to the limit."""
+    remediation: Remediation = Remediation.NONE
+    """NONE or ROLLBACK."""
+    cleanup_on_fail: bool = False
+    """Delete the objects that a failed upgrade has created."""
+    force: bool = False
+    """Replace objects (PUT) instead of patching them.
+
+    What others have set in them is lost, and what the API server does not let change stays a failure: nothing is
+    deleted and created anew, and a claim that is bound to its volume cannot be replaced at all. Helm 4 leaves
+    server-side apply for it, and keeps to client-side patches from then on.
+    """
+    force_conflicts: bool = False
+    """Take fields that other field managers hold; only Helm 4 can. It has no meaning together with `force`.
+
+    It holds for installs as well: objects that an earlier release left behind may have such fields.
+    """
+    rollback_force: bool = False
+    """`force` for the roll-back after a failed upgrade."""
+    disable_hooks: bool = False
+    """Run none of the chart's upgrade hooks, and none of its rollback hooks."""
+    description: str = ""
+    """The revision's text in `helm history`; empty: Helm's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class UninstallOptions:
+    """What happens to a release when its custom resource is deleted."""
+
+    wait: bool = True
+    """Keep the custom resource until all objects of the release are gone."""
+    keep_history: bool = False
+    """Leave the release's records, the newest one as `uninstalled`."""
+    orphan: bool = False
+    """Uninstall nothing: the release and its objects stay as they are."""
+    disable_hooks: bool = False
+    """Run none of the chart's delete hooks."""
+    description: str = ""
+    """The text of the record that `keep_history` leaves; empty: Helm's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class DesiredRelease:
     """What Helm shall be asked for; made by `plan`, never changed."""
@@ -158,6 +229,8 @@ class DesiredRelease:
     """Seconds that Helm waits for any single operation."""
     wait: bool = False
     history_max: int = 10
+    install: InstallOptions = InstallOptions()
+    upgrade: UpgradeOptions = UpgradeOptions()
     attempt: str = ""
     """See ATTEMPT_LABEL; set when the action begins."""
 

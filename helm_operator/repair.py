@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from helm_operator.drift import as_helm_applies, comes_and_goes, differences, object_ref, ours_to_repair
-from helm_operator.errors import ApiError, ApiUnavailable, NotFound, PassError, RetryableError
+from helm_operator.errors import ApiError, ApiUnavailable, Forbidden, NotFound, PassError, RetryableError
 from helm_operator.kube import Kube
 from helm_operator.release import Json, ObjectRef, ReleaseContent, ReleaseKey
 
@@ -42,7 +42,20 @@ class RepairResult:
     settled: set[ObjectRef] = field(default_factory=set)
     """Objects that are no longer suspect."""
     repaired: list[Repaired] = field(default_factory=list)
-    error: PassError | None = None
+    live: dict[ObjectRef, Json] = field(default_factory=dict)
+    """The objects as they were found."""
+    faults: dict[ObjectRef, PassError] = field(default_factory=dict)
+    """Why objects could not be put right."""
+
+    @property
+    def error(self) -> PassError | None:
+        """One error for all: the first fault by name, so that equal faults give equal texts."""
+        if not self.faults:
+            return None
+        first = self.faults[min(self.faults)]
+        others = len(self.faults) - 1
+        more = f" ({others} more object{'s' if others > 1 else ''} of it could not be put right either.)"
+        return RetryableError(f"{first}{more if others else ''}", reason=first.reason)
 
 
 async def inventory_of(kube: Kube, content: ReleaseContent, release: ReleaseKey) -> tuple[ObjectRef, ...]:
@@ -95,17 +108,18 @@ class Repairer:
     async def _one(self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult) -> None:
         async with self._limit:
             try:
-                repaired = await self._put_right(ref, item, release)
+                repaired = await self._put_right(ref, item, release, result)
             except ApiError as error:
-                reason = "ApiUnavailable" if isinstance(error, ApiUnavailable) else "ReconcileError"
-                result.error = RetryableError(
+                reasons = {ApiUnavailable: "ApiUnavailable", Forbidden: "Forbidden"}
+                reason = reasons.get(type(error), "ReconcileError")
+                result.faults[ref] = RetryableError(
                     f"{ref} of release {release.name} could not be compared or put right: {error}. "
                     "It is tried again with growing pauses",
                     reason=reason,
                 )
                 return
             except _NotOurs:
-                result.error = RetryableError(
+                result.faults[ref] = RetryableError(
                     f"{ref} belongs to release {release.name}, but the object of that name was made by somebody "
                     "else; it is left alone. Delete or rename it, and it is made again from the release",
                     reason="OwnershipConflict",
@@ -115,7 +129,9 @@ class Repairer:
         if repaired is not None:
             result.repaired.append(repaired)
 
-    async def _put_right(self, ref: ObjectRef, item: Json, release: ReleaseKey) -> Repaired | None:
+    async def _put_right(
+        self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult
+    ) -> Repaired | None:
         wanted = as_helm_applies(item, ref, release)
         try:
             live = await self._kube.get_object(ref)
@@ -124,6 +140,7 @@ class Repairer:
                 return None
             await self._kube.apply_object(ref, wanted, manager=self._manager)
             return Repaired(ref, [])
+        result.live[ref] = live
         if live["metadata"].get("deletionTimestamp"):
             return None  # It becomes suspect again once it is gone.
         if not ours_to_repair(live, release, self._manager):

@@ -47,16 +47,18 @@ class Reporter:
     ) -> tuple[str, str] | None:
         """Make the stored status tell `outcome`.
 
-        Returns uid and resourceVersion of the custom resource that does; None where it could
-        not be written. A conflict is answered by reading and computing again. Failures are logged, never
+        Returns uid and resourceVersion of the custom resource that does, if the pass has seen all
+        of it; the resourceVersion is empty where somebody else changed it meanwhile. None where
+        it could not be written. A conflict is answered by reading and computing again. Failures are logged, never
         raised: the next pass writes.
         """
+        overtaken = False
         try:
             for _ in range(_TRIES):
                 previous = self.known_status(key, resource)
                 status = build_status(previous, outcome, self._clock())
                 if status == previous:
-                    return resource.uid, resource.resource_version
+                    return resource.uid, "" if overtaken else resource.resource_version
                 try:
                     version = await self._write(key, resource, api, status)
                 except Conflict:
@@ -65,10 +67,10 @@ class Reporter:
                     if newest.uid != resource.uid:
                         break  # Another custom resource of the same name; its own pass will come.
                     self._resources.store(key, body)
-                    resource = newest
+                    resource, overtaken = newest, True
                     continue
                 await self._tell(resource, previous, status)
-                return resource.uid, version
+                return resource.uid, "" if overtaken else version
         except NotFound:  # Gone meanwhile, or its CRD is: there is nothing to write to.
             self._kube.forget_resource(api.api_version)
             return None

@@ -28,8 +28,7 @@ class ServedKind:
         """
         if self._problem:
             raise TerminalError(
-                f"the chart {self.watch.chart.path} cannot be used: {self._problem}. What is deployed stays as it "
-                "is; the chart is looked at again when its files change",
+                f"{self._problem}. What is deployed stays as it is; the chart is looked at again when its files change",
                 reason="ChartError",
             )
         return self._chart

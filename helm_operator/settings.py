@@ -5,6 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """The Lease that the replicas of one operator share."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +41,18 @@ class Settings:
     kubeconfig: str | None = None
     shutdown_grace: float = 20.0
     """How long running actions may take to end after SIGTERM."""
+    lease: LeaseName | None = None
+    """What is held by the replica that acts; None: this one acts without asking."""
 
 
 def namespaces_from(text: str | None) -> tuple[str, ...]:
     """Read WATCH_NAMESPACE: names parted by commas; nothing means all namespaces."""
     return tuple(dict.fromkeys(name for part in (text or "").split(",") if (name := part.strip())))
+
+
+def own_namespace(file: Path = _ACCOUNT_NAMESPACE) -> str:
+    """Return the namespace of the Pod that we run in; empty outside of one."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from helm_operator.conditions import Condition, ConditionSet, ConditionType, cut
 from helm_operator.decision import Action, Attempt, Decision
-from helm_operator.errors import HelmError, HelmErrorKind, PassError
+from helm_operator.errors import HelmError, HelmErrorKind, PassError, TerminalError
+from helm_operator.health import Health, Summary
 from helm_operator.release import (
     DesiredRelease,
     Json,
@@ -35,7 +36,7 @@ _SUCCESS: Final = {
 _FAILURE: Final = {
     Action.INSTALL: "InstallError",
     Action.UPGRADE: "UpdateError",
-    Action.RECOVER: "RollbackError",
+    Action.RECOVER: "UninstallError",
     Action.UNINSTALL: "UninstallError",
 }
 
@@ -76,6 +77,8 @@ class Outcome:
     """Whether `records` were observed."""
     records: tuple[ReleaseRecord, ...] = ()
     owned: bool = True
+    deleting: bool = False
+    """Whether the custom resource is being deleted."""
     content: ReleaseContent | None = None
     """The deployed revision's payload, where it was read; texts are redacted."""
     desired: DesiredRelease | None = None
@@ -91,6 +94,12 @@ class Outcome:
     helm_error: HelmError | None = None
     error: PassError | None = None
     """What ended the pass before, or beside, a Helm action."""
+    health: Summary | None = None
+    """The health of the running revision's objects; None: not looked at."""
+    capped: bool = False
+    """Whether the pauses between tries have grown to their limit."""
+    drifted: bool = False
+    """Whether `error` tells that a changed object could not be put right."""
     uninstalled: bool = False
     waiting_for: tuple[str, ...] = ()
     """Objects of the uninstalled release that are still there, in words."""
@@ -110,8 +119,13 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
     _deployed(status, conditions, outcome)
     _release_failed(conditions, outcome)
     _irreconcilable(conditions, outcome)
+    _ready(conditions, outcome)
+    _progress(conditions, outcome)
     if outcome.action is not None:
         status["lastAttempt"] = _last_attempt(outcome)
+    elif _in_sync(outcome) and isinstance(previous.get("lastAttempt"), Mapping):
+        # A bad input was taken back: the failure was, but nothing is tried again.
+        status["lastAttempt"] = {k: v for k, v in previous["lastAttempt"].items() if k != "nextAttemptAt"}
     if outcome.looked and outcome.owned:
         _history(status, outcome)
     if outcome.adopted is not None:
@@ -190,6 +204,14 @@ def _deployed(status: Json, conditions: ConditionSet, outcome: Outcome) -> None:
         _uninstalled(status, conditions, outcome)
     elif record is not None:
         _running(status, conditions, outcome, record)
+    elif outcome.deleting and outcome.owned and "deployedRelease" in status:
+        # Its inventory is needed until the last object is gone.
+        status["deployedRelease"] = {**status["deployedRelease"], "status": "uninstalling"}
+        conditions.observe_absence(
+            ConditionType.DEPLOYED,
+            "Uninstalling",
+            "the release is being uninstalled; status.deployedRelease.resources lists what it consisted of",
+        )
     else:
         status.pop("deployedRelease", None)
         reason, message = _nothing_runs(outcome, conditions.get(ConditionType.DEPLOYED))
@@ -249,7 +271,7 @@ def _nothing_runs(outcome: Outcome, before: Condition | None) -> tuple[str, str]
         )
     error = outcome.helm_error
     if outcome.action in (Action.INSTALL, Action.UPGRADE) and error is not None and error.kind not in _NOT_TRIED:
-        return "InstallError", "nothing is deployed: the install failed, see ReleaseFailed and Irreconcilable"
+        return "InstallError", "nothing is deployed: the install failed, see ReleaseFailed"
     if before is not None and before["status"] == "False":
         return before["reason"], before["message"]
     return "NotInstalled", "nothing is deployed"
@@ -358,6 +380,91 @@ def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
         conditions.observe_absence(type_, "Reconciled", "nothing keeps the operator from working on the release")
     elif type_ not in conditions:
         conditions.observe_unknown(type_, "NotYetObserved", "no pass has come to an end yet")
+
+
+_SAYS_NOTHING: Final = frozenset({"ApiUnavailable", "InternalError", "ReleaseLocked"})
+"""Reasons why a pass ended that tell nothing of the release: Ready stays as it was."""
+
+
+def _ready(conditions: ConditionSet, outcome: Outcome) -> None:
+    type_ = ConditionType.READY
+    record = deployed_record(outcome.records) if outcome.looked and outcome.owned else None
+    blocked = outcome.decision.blocked if outcome.decision is not None else None
+    trouble = outcome.error.reason if outcome.error is not None else blocked
+    if not outcome.looked or trouble in _SAYS_NOTHING:
+        if type_ not in conditions:
+            conditions.observe_unknown(type_, "NotYetObserved", "the release could not be looked at yet")
+    elif outcome.deleting:
+        conditions.observe_absence(type_, "NotDeployed", "the release is being uninstalled")
+    elif record is None:
+        conditions.observe_absence(type_, "NotDeployed", "nothing is deployed")
+    elif outcome.drifted:
+        conditions.observe_absence(type_, "Drifted", str(outcome.error))
+    elif not _as_asked(outcome):
+        conditions.observe_absence(
+            type_,
+            "OutOfSync",
+            f"revision {record.revision} runs, but it is not what the spec asks for: "
+            "see ReleaseFailed and Irreconcilable",
+        )
+    elif outcome.health is not None:
+        _healthy(conditions, outcome.health)
+    elif type_ not in conditions or outcome.action is not None:
+        message = f"revision {record.revision} is deployed; its objects are being looked at"
+        conditions.observe_absence(type_, "Progressing", message)
+
+
+def _as_asked(outcome: Outcome) -> bool:
+    """Whether the running revision is what the spec asks for."""
+    return _in_sync(outcome) or (outcome.action is not None and outcome.helm_error is None and outcome.error is None)
+
+
+def _healthy(conditions: ConditionSet, health: Summary) -> None:
+    match health.health:
+        case Health.HEALTHY:
+            conditions.observe_condition(ConditionType.READY, health.reason, health.message)
+        case Health.UNKNOWN:
+            conditions.observe_unknown(ConditionType.READY, health.reason, health.message)
+        case _:
+            conditions.observe_absence(ConditionType.READY, health.reason, health.message)
+
+
+def _progress(conditions: ConditionSet, outcome: Outcome) -> None:
+    """Reconciling and Stalled: there only while they are True, and never both."""
+    decision, error = outcome.decision, outcome.error
+    waits = decision is not None and decision.action is Action.WAIT and error is None and outcome.action is None
+    unseen = outcome.health is None and outcome.action is None and error is None and not outcome.deleting
+    blocked = decision is not None and decision.blocked is not None
+    if not outcome.looked or waits or (unseen and not blocked):
+        return  # Nothing new: the pause between two tries goes on, or the objects are not in sight yet.
+    progress = _what_goes_on(outcome)
+    for type_ in (ConditionType.RECONCILING, ConditionType.STALLED):
+        if progress is not None and progress[0] is type_:
+            conditions.observe_condition(*progress)
+        else:
+            conditions.remove(type_)
+
+
+def _what_goes_on(outcome: Outcome) -> tuple[ConditionType, str, str] | None:
+    decision, error, failure = outcome.decision, outcome.error, outcome.helm_error
+    if failure is not None and failure.kind is not HelmErrorKind.CANCELLED:
+        if outcome.next_attempt_at is None:
+            message = f"{outcome.action} failed and is not tried again before the spec or the chart changes"
+            return ConditionType.STALLED, "RetriesExhausted", message
+        if outcome.capped:
+            return ConditionType.STALLED, "RetriesExhausted", f"{outcome.action} failed and is tried again, but rarely"
+        return ConditionType.RECONCILING, "Retrying", f"{outcome.action} failed and is tried again"
+    if isinstance(error, TerminalError) or (decision is not None and decision.blocked == "ReleaseConflict"):
+        return ConditionType.STALLED, "Irreconcilable", "nothing is tried before the input changes: see Irreconcilable"
+    if outcome.deleting:
+        return ConditionType.RECONCILING, "Uninstalling", "the release is being uninstalled"
+    if error is not None:
+        return ConditionType.RECONCILING, "Retrying", "the pass is tried again: see Irreconcilable"
+    if outcome.health is None:
+        return ConditionType.RECONCILING, "Progressing", "the objects of the release are being looked at"
+    if outcome.health.health is Health.PROGRESSING:
+        return ConditionType.RECONCILING, "Progressing", outcome.health.message
+    return None
 
 
 def _last_attempt(outcome: Outcome) -> Json:

@@ -1,6 +1,8 @@
 """A small synchronous client for tests: JSON in, JSON out, over one kubeconfig."""
 
+import asyncio
 import base64
+import contextlib
 import json
 import os
 import ssl
@@ -12,6 +14,8 @@ import urllib.request
 from pathlib import Path
 
 import yaml
+
+from helm_operator.kube import KubeClient, load_configuration
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -83,6 +87,18 @@ def kubeconfig():
     path = os.environ.get("KUBECONFIG")
     assert path, "no cluster: run the tests by `make test`, or through `python -m tools.localcluster run -- pytest …`"
     return path
+
+
+@contextlib.asynccontextmanager
+async def kube_client(path=None):
+    """Give the operator's own client of the API server."""
+    configuration, _ = await load_configuration(path or kubeconfig())
+    kube = KubeClient(configuration)
+    try:
+        yield kube
+    finally:
+        await kube.close()
+        await asyncio.sleep(0.05)  # TLS connections take a moment to end, and a loop that ends before warns.
 
 
 def kubectl(*arguments, stdin=None):

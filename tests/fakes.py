@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from helm_operator.errors import HelmError, HelmErrorKind
 from helm_operator.helm import kept
-from helm_operator.release import INPUT_LABEL, OWNER_LABEL, ObjectRef, ReleaseRecord, ReleaseStatus
+from helm_operator.release import INPUT_LABEL, OWNER_LABEL, ObjectRef, ReleaseRecord, ReleaseStatus, UpgradeOptions
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Revision:
     chart: object
     values: dict
     objects: list
+    hooks: list = field(default_factory=list)
     description: str = ""
     notes: str = ""
     changed_at: float = 0.0
@@ -100,15 +101,31 @@ def release_payload(revision):
     return base64.b64encode(base64.b64encode(packed)).decode()
 
 
+@dataclass(frozen=True)
+class _How:
+    """How an action on a release is done."""
+
+    action: str
+    description: str
+    force: bool = False
+    force_conflicts: bool = False
+    cleanup: bool = False
+    hooks: bool = True
+    history_max: int = 0
+
+
 class FakeHelm:
     """The port `Helm` in memory.
 
     `charts` maps a chart's path to a function of (desired, upgrading) that returns the objects, or
     raises HelmError as Helm would while rendering. A path that is not in it is a chart that Helm
-    cannot load. `cluster` maps ObjectRefs to the ReleaseKey that owns the object, None for nobody.
+    cannot load. Objects with the annotation helm.sh/hook are made when their time comes, and stay.
+    `cluster` maps ObjectRefs to the ReleaseKey that owns the object, None for nobody.
 
     What a test may set: `reachable`; `failures`, errors that the next actions end with once their
-    record is written; `hold`, an asyncio.Event that actions wait for while their record is pending.
+    record is written and their objects are made; `hold`, an asyncio.Event that actions wait for while
+    their record is pending; `additions`, objects with something that others have set in them, and
+    `conflicts`, objects with a field of the chart that another manager holds.
     `calls` are the names of the actions that were begun.
     """
 
@@ -119,6 +136,8 @@ class FakeHelm:
         self.reachable = True
         self.failures = []
         self.hold = None
+        self.additions = set()
+        self.conflicts = set()
         self.calls = []
 
     field_manager = "helm"
@@ -126,18 +145,31 @@ class FakeHelm:
     async def version(self):
         return "v4.3.1"
 
+    async def check(self, options):
+        if options.force_conflicts and not options.force and (await self.version()).startswith("v3."):
+            raise HelmError("forceConflicts needs Helm 4", kind=HelmErrorKind.OTHER)
+
     async def install(self, desired):
         self._begin("install")
+        await self.check(desired.upgrade)
         chart = self._chart(desired)
         history = self.store.revisions(desired.key)
         if history:
             raise HelmError("cannot reuse a name that is still in use", kind=HelmErrorKind.NAME_IN_USE)
         objects = chart(desired, False)
         self._check_owners(desired.key, objects)
-        await self._run(desired.key, self._revision(desired, 1, objects, ReleaseStatus.PENDING_INSTALL))
+        revision = self._revision(desired, 1, objects, ReleaseStatus.PENDING_INSTALL)
+        how = _How(
+            "install",
+            description=desired.install.description or "Install complete",
+            force_conflicts=desired.upgrade.force_conflicts,
+            hooks=not desired.install.disable_hooks,
+        )
+        await self._run(desired.key, revision, how)
 
     async def upgrade(self, desired):
         self._begin("upgrade")
+        await self.check(desired.upgrade)
         chart = self._chart(desired)
         history = self.store.revisions(desired.key)
         self._check_upgradable(desired.key, history)
@@ -146,10 +178,22 @@ class FakeHelm:
         number = history[-1].number + 1
         revision = self._revision(desired, number, objects, ReleaseStatus.PENDING_UPGRADE)
         revision.labels = history[-1].labels | revision.labels
-        await self._run(desired.key, revision, history_max=desired.history_max)
+        how = _How(
+            "upgrade",
+            description=desired.upgrade.description or "Upgrade complete",
+            force=desired.upgrade.force,
+            force_conflicts=desired.upgrade.force_conflicts,
+            cleanup=desired.upgrade.cleanup_on_fail,
+            hooks=not desired.upgrade.disable_hooks,
+            history_max=desired.history_max,
+        )
+        await self._run(desired.key, revision, how)
 
-    async def rollback(self, key, revision, *, timeout, history_max):
+    async def rollback(
+        self, key, revision, *, timeout, history_max, force=False, force_conflicts=False, disable_hooks=False
+    ):
         self._begin("rollback")
+        await self.check(UpgradeOptions(force=force, force_conflicts=force_conflicts))
         history = self.store.revisions(key)
         if not history:
             raise HelmError("the release does not exist", kind=HelmErrorKind.NOT_FOUND)
@@ -159,23 +203,40 @@ class FakeHelm:
         new = copy.deepcopy(target)
         new.number = history[-1].number + 1
         new.status = ReleaseStatus.PENDING_ROLLBACK
-        new.description = f"Rollback to {revision}"
-        await self._run(key, new, history_max=history_max)
+        how = _How(
+            "rollback",
+            description=f"Rollback to {revision}",
+            force=force,
+            force_conflicts=force_conflicts,
+            hooks=not disable_hooks,
+            history_max=history_max,
+        )
+        await self._run(key, new, how)
 
-    async def uninstall(self, key, *, timeout):
+    async def uninstall(self, key, *, timeout, keep_history=False, disable_hooks=False, description=""):
         self._begin("uninstall")
         history = self.store.revisions(key)
         if not history:
             raise HelmError(f'release "{key.name}" does not exist', kind=HelmErrorKind.NOT_FOUND)
         newest = history[-1]
+        if newest.status is ReleaseStatus.UNINSTALLED:
+            if keep_history:
+                raise HelmError(f'release "{key.name}" is uninstalled already', kind=HelmErrorKind.NOT_FOUND)
+            self.store.drop(key)
+            return ""
         newest.status = ReleaseStatus.UNINSTALLING
         self.store.write(key, newest)
         await self._wait_or_fail()
+        self._run_hooks(key, newest, "delete", wanted=not disable_hooks)
         kept_objects = [item for item in newest.objects if kept(item)]
         for item in newest.objects:
             if item not in kept_objects:
                 self.cluster.pop(_ref(item, key), None)
-        self.store.drop(key)
+        if keep_history:
+            newest.status, newest.description = ReleaseStatus.UNINSTALLED, description or "Uninstallation complete"
+            self.store.write(key, newest)
+        else:
+            self.store.drop(key)
         lines = [f"[{item['kind']}] {item['metadata']['name']}" for item in kept_objects]
         return "\n".join(["These resources were kept due to the resource policy:", *lines]) if lines else ""
 
@@ -211,29 +272,48 @@ class FakeHelm:
             labels=dict(desired.labels),
             chart=desired.chart,
             values=copy.deepcopy(desired.values),
-            objects=objects,
+            objects=[item for item in objects if not _events(item)],
+            hooks=[item for item in objects if _events(item)],
         )
 
-    async def _run(self, key, revision, *, history_max=0):
-        before = list(self.store.revisions(key))
+    async def _run(self, key, revision, how):
+        before, there = list(self.store.revisions(key)), set(self.cluster)
         self.store.write(key, revision)
         try:
+            self._run_hooks(key, revision, how.action, wanted=how.hooks)
+            self._apply(key, revision, how)
             await self._wait_or_fail()
         except (HelmError, asyncio.CancelledError) as error:
             revision.status = ReleaseStatus.FAILED
             revision.description = str(error) or "context canceled"
             self.store.write(key, revision)
+            if how.cleanup:
+                self.cluster = {ref: owner for ref, owner in self.cluster.items() if ref in there}
             raise
-        for item in revision.objects:
-            self.cluster[_ref(item, key)] = key
         for old in before:
             if old.status is ReleaseStatus.DEPLOYED:
                 old.status = ReleaseStatus.SUPERSEDED
                 self.store.write(key, old)
-        revision.status = ReleaseStatus.DEPLOYED
+        revision.status, revision.description = ReleaseStatus.DEPLOYED, how.description
         self.store.write(key, revision)
-        for old in self.store.revisions(key)[:-history_max] if history_max else []:
+        for old in self.store.revisions(key)[: -how.history_max] if how.history_max else []:
             self.store.drop(key, old.number)
+
+    def _apply(self, key, revision, how):
+        for item in revision.objects:
+            ref = _ref(item, key)
+            if how.force:
+                self.additions.discard(ref)
+            elif ref in self.conflicts and not how.force_conflicts:
+                message = f'{ref}: Apply failed with 1 conflict: conflict with "somebody"'
+                raise HelmError(message, kind=HelmErrorKind.FIELD_CONFLICT)
+            self.conflicts.discard(ref)
+            self.cluster[ref] = key
+
+    def _run_hooks(self, key, revision, action, *, wanted):
+        for item in revision.hooks if wanted else []:
+            if _events(item) & {f"pre-{action}", f"post-{action}"}:
+                self.cluster[_ref(item, key)] = key
 
     async def _wait_or_fail(self):
         if self.hold is not None:
@@ -241,6 +321,12 @@ class FakeHelm:
         await asyncio.sleep(0)
         if self.failures:
             raise self.failures.pop(0)
+
+
+def _events(item):
+    """Return the moments at which a hook is run; none where the object is no hook."""
+    hook = item["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+    return {event.strip() for event in hook.split(",")} - {""}
 
 
 def _ref(item, key):

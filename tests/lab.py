@@ -34,6 +34,7 @@ class Lab:
         self._helm = helm
         self._operators = []
         self._crds = []
+        self._made = []
         self.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
 
     # Files
@@ -154,13 +155,19 @@ class Lab:
 
     def force_record(self, release, revision, state):
         """Put a record into another state, as a killed helm leaves it."""
+
+        def change(record):
+            record["info"]["status"] = state
+
+        self.edit_record(release, revision, change, labels={"status": state, "modifiedAt": str(int(time.time()))})
+
+    def edit_record(self, release, revision, change, *, labels=None):
+        """Have `change` edit what a revision's Secret holds."""
         path = self.core("secrets", f"sh.helm.release.v1.{release}.v{revision}")
-        packed = base64.b64decode(base64.b64decode(self.api.get(path)["data"]["release"]))
-        record = json.loads(gzip.decompress(packed))
-        record["info"]["status"] = state
+        record = decoded(self.api.get(path))
+        change(record)
         blob = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(record).encode()))).decode()
-        labels = {"status": state, "modifiedAt": str(int(time.time()))}
-        self.api.patch(path, {"metadata": {"labels": labels}, "data": {"release": blob}})
+        self.api.patch(path, {"metadata": {"labels": labels or {}}, "data": {"release": blob}})
 
     def snapshot(self, *names, plural="widgets"):
         """Return everything that a quiet operator leaves alone."""
@@ -188,6 +195,50 @@ class Lab:
         log = self.folder / "helm-runs"
         lines = log.read_text().splitlines() if log.exists() else []
         return [line for line in lines if line != "version"]
+
+    def events(self, reason=None):
+        """Return the messages of the operator's Events, oldest first."""
+        found = self.api.items(self.core("events"), fieldSelector="source=helm-operator")
+        found.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [event["message"] for event in found if reason in (None, event["reason"])]
+
+    def account(self, *rules, looks_around=True):
+        """Make an account with these RBAC rules in this namespace; return the path of its kubeconfig.
+
+        With `looks_around` it may also see which kinds and namespaces there are, as config/rbac has it.
+        """
+        self.api.post(self.core("serviceaccounts"), {"metadata": {"name": "operator"}})
+        rbac = "rbac.authorization.k8s.io/v1"
+        self.api.post(self.core(f"{rbac}/roles"), {"metadata": {"name": "operator"}, "rules": list(rules)})
+        binding = {
+            "metadata": {"name": "operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+            "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}],
+        }
+        self.api.post(self.core(f"{rbac}/rolebindings"), binding)
+        if looks_around:
+            verbs = ["get", "list", "watch"]
+            kinds = [("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")]
+            seen = [{"apiGroups": [group], "resources": [kind], "verbs": verbs} for group, kind in kinds]
+            meta = {"name": self.namespace}
+            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **meta}
+            self._made += [
+                f"/apis/{rbac}/clusterroles/{self.namespace}",
+                f"/apis/{rbac}/clusterrolebindings/{self.namespace}",
+            ]
+            self.api.post(f"/apis/{rbac}/clusterroles", {"metadata": meta, "rules": seen})
+            self.api.post(f"/apis/{rbac}/clusterrolebindings", {**binding, "metadata": meta, "roleRef": reference})
+        token = self.api.post(self.core("serviceaccounts", "operator/token"), {"spec": {}})["status"]["token"]
+        config = yaml.safe_load(Path(self.kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": token}
+        path = self.folder / "account.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def allow(self, *rules):
+        """Replace the rules of `account`."""
+        path = self.core("rbac.authorization.k8s.io/v1/roles", "operator")
+        self.api.patch(path, {"rules": list(rules)})
 
     def helm(self, *arguments, check=True):
         env = {**os.environ, "KUBECONFIG": self.kubeconfig}
@@ -221,7 +272,8 @@ class Lab:
                 if meta.get("finalizers"):
                     self.api.patch(path, {"metadata": {"finalizers": None}})
             self.api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
-        self.api.delete(f"/api/v1/namespaces/{self.namespace}")
+        for path in (*self._made, f"/api/v1/namespaces/{self.namespace}"):
+            self.api.delete(path)
 
     def _all(self, plural):
         found = self.api.get(f"/apis/{self.group}/v1alpha1/{plural}")
@@ -235,7 +287,10 @@ class OperatorProcess:
         wrapper = lab.folder / "bin" / "helm"
         wrapper.parent.mkdir(exist_ok=True)
         runs = lab.folder / "helm-runs"
-        wrapper.write_text(f'#!/bin/sh\necho "$1" >>"{runs}"\nexec "{lab._helm}" "$@"\n')
+        words = lab.folder / "helm-words"
+        record = f'echo "$1" >>"{runs}"\necho "$1" >>"{runs}-$LAB_OPERATOR"\nprintf "%s\\n" "$*" >>"{words}"'
+        self.runs = lab.folder / f"helm-runs-{len(lab._operators)}"
+        wrapper.write_text(f'#!/bin/sh\n{record}\nexec "{lab._helm}" "$@"\n')
         wrapper.chmod(0o755)
         self.address = lab.folder / f"probe-{len(lab._operators)}"
         self.port = _free_port()
@@ -243,6 +298,7 @@ class OperatorProcess:
         command += [f"--reconcile-period={PERIOD}s", f"--helm={wrapper}"]
         command += [f"--health-probe-bind-address=127.0.0.1:{self.port}"]
         base = {"KUBECONFIG": lab.kubeconfig, "WATCH_NAMESPACE": lab.namespace, "PYTHONPATH": _root()}
+        base["LAB_OPERATOR"] = str(len(lab._operators))
         self.process = subprocess.Popen(
             [*command, *flags],
             stderr=subprocess.PIPE,
@@ -262,6 +318,11 @@ class OperatorProcess:
     @property
     def log(self):
         return "".join(self._lines)
+
+    def helm_runs(self):
+        """Return the verbs of the helm processes that this operator started, without those that ask for the version."""
+        lines = self.runs.read_text().splitlines() if self.runs.exists() else []
+        return [line for line in lines if line != "version"]
 
     def messages(self):
         return [json.loads(line) for line in self._lines if line.startswith("{")]
@@ -291,6 +352,11 @@ class OperatorProcess:
         self.process.kill()
         self.process.wait()
         self._reader.join(5)
+
+
+def decoded(secret):
+    """Return what a release Secret holds."""
+    return json.loads(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["release"]))))
 
 
 def _root():

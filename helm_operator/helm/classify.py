@@ -41,6 +41,7 @@ _HOOK_RESULT: Final = re.compile(
 _OBJECT_IN_THE_WAY: Final = re.compile(r'\w+ "[^"]*"(?: in namespace "[^"]*")?(?= exists and cannot be imported)')
 _OWNER: Final = re.compile(r'key "([^"]+)" must equal "[^"]*": current value is "([^"]*)"')
 _NO_DEPLOYED: Final = re.compile(r'("[^"]*") has no deployed releases')
+_ALREADY_GONE: Final = re.compile(r"\Athe release named (\S+) is already deleted")
 _NOT_LOADED: Final = re.compile(r"Release not loaded: ([^:]+): ")
 _NOT_READY: Final = re.compile(r"(context deadline exceeded|timed out waiting for the condition)$", re.MULTILINE)
 
@@ -130,6 +131,8 @@ def _crash(body: str) -> str:
 def _no_release(body: str) -> str:
     if found := _NO_DEPLOYED.search(body):
         return f"release {found[1]} does not exist, or no revision of it was ever deployed"
+    if found := _ALREADY_GONE.search(body):
+        return f"release {found[1]} is uninstalled already; only its history is left"
     found = _NOT_LOADED.search(body)
     return f'release "{found[1]}" does not exist' if found else "the release does not exist"
 
@@ -157,7 +160,11 @@ _RULES: Final = (
     _rule(r"exists and cannot be imported into the current release", HelmErrorKind.OWNERSHIP, _ownership),
     _rule(r"another operation \(install/upgrade/rollback\) is in progress", HelmErrorKind.LOCKED),
     _rule(r"cannot re-?use a name that is still in use", HelmErrorKind.NAME_IN_USE),
-    _rule(r"release: not found|has no deployed releases", HelmErrorKind.NOT_FOUND, _no_release),
+    _rule(
+        r"release: not found|has no deployed releases|\Athe release named \S+ is already deleted",
+        HelmErrorKind.NOT_FOUND,
+        _no_release,
+    ),
     _rule(r"context canceled", HelmErrorKind.CANCELLED, _interrupted),
     _rule(r"\A(failed (pre|post)-|.*\bhooks? failed: |.*\bHook \S+ \S+ failed: )", HelmErrorKind.HOOK, _hook),
     _rule(

@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import ctypes
 import logging
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ MARGIN: Final = 60.0
 
 _log = logging.getLogger(__name__)
 
+_PIPES_SECONDS: Final = 0.5
+"""How long a killed helm's last words may take to be read."""
 _PR_SET_PDEATHSIG: Final = 1
 """Source: linux/prctl.h."""
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -40,22 +43,37 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
     """Runs helm; `run` raises HelmError (kind by cause) where helm fails.
 
     `home` is a writable directory for Helm's caches. `kubeconfig` is a file; without one Helm takes
-    the Pod's service account. `grace` is in seconds: from SIGTERM to SIGKILL.
+    the Pod's service account. `grace` is in seconds: from SIGTERM to SIGKILL. `may_act` and `time_left`:
+    see `HelmCli`.
     """
 
-    def __init__(self, executable: str, *, kubeconfig: str | None, home: Path, grace: float) -> None:
+    def __init__(
+        self,
+        executable: str,
+        *,
+        kubeconfig: str | None,
+        home: Path,
+        grace: float,
+        may_act: Callable[[], bool] = lambda: True,
+        time_left: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         super().__init__(executable=executable)
         self._home = home
         self._config = kubeconfig
         self._grace = grace
+        self._may_act = may_act
+        self._time_left = time_left
 
     async def run(self, command: Sequence[object], input: bytes | None = None, *, timeout: float = 0.0) -> bytes:  # noqa: A002 (pyhelm3's name)
         """Return helm's standard output; `timeout` is Helm's own, in seconds.
 
         Raises:
-            HelmError: helm failed, or did not end MARGIN seconds after its timeout (TIMEOUT).
+            HelmError: helm failed, did not end MARGIN seconds after its timeout (TIMEOUT), or was not
+                started, as this process may not act (CANCELLED).
         """
         words = [str(word) for word in command]
+        if words[0] != "version" and not self._may_act():
+            raise HelmError("helm was not started: this replica does not lead", kind=HelmErrorKind.CANCELLED)
         started = time.monotonic()
         code: int | None = None
         try:
@@ -87,17 +105,19 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
         command += ["--timeout", duration(timeout), "--hide-notes", *options]
         await self.run(command, values, timeout=timeout)
 
-    async def rollback(self, release: str, revision: int, *, namespace: str, timeout: float, history_max: int) -> None:
+    async def rollback(
+        self, release: str, revision: int, *options: str, namespace: str, timeout: float, history_max: int
+    ) -> None:
         """Repeat a revision; pyhelm3's own has one history limit for all releases. Raises as `run`."""
         command = ["rollback", release, revision, "--namespace", namespace]
-        command += ["--history-max", history_max, "--timeout", duration(timeout)]
+        command += ["--history-max", history_max, "--timeout", duration(timeout), *options]
         await self.run(command, timeout=timeout)
 
-    async def uninstall(self, release: str, *, namespace: str, timeout: float) -> str:
+    async def uninstall(self, release: str, *options: str, namespace: str, timeout: float) -> str:
         """Delete a release and return what Helm says of it; pyhelm3's own drops that. Raises as `run`."""
         command = ["uninstall", release, "--namespace", namespace, "--timeout", duration(timeout)]
         # Why an object could not be deleted is told with --debug only.
-        return (await self.run([*command, "--debug"], timeout=timeout)).decode(errors="replace")
+        return (await self.run([*command, "--debug", *options], timeout=timeout)).decode(errors="replace")
 
     async def _start(self, words: list[str], stdin: bytes | None) -> asyncio.subprocess.Process:
         try:
@@ -145,12 +165,16 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
 
     async def _terminate(self, process: asyncio.subprocess.Process, talk: asyncio.Future[tuple[bytes, bytes]]) -> None:
         # The pipes are read on meanwhile: a helm that cannot write would not end.
-        _signal(process, signal.SIGTERM)
-        done, _ = await asyncio.wait([talk], timeout=self._grace)
+        grace = min(self._grace, self._time_left())
+        done: set[asyncio.Future[tuple[bytes, bytes]]] = set()
+        if grace > 0:
+            _signal(process, signal.SIGTERM)
+            done, _ = await asyncio.wait([talk], timeout=grace)
         if not done:
             _signal(process, signal.SIGKILL)
-            # A child outside of the group may hold the pipes, so these are not waited for.
+            # A child outside of the group may hold the pipes, so these are not waited for long.
             await process.wait()
+            await asyncio.wait([talk], timeout=_PIPES_SECONDS)
             talk.cancel()
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await talk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from helm_operator.release import DesiredRelease, ReleaseKey
+from helm_operator.release import DesiredRelease, ReleaseKey, UpgradeOptions
 
 
 class Helm(Protocol):
@@ -22,18 +22,42 @@ class Helm(Protocol):
     async def version(self) -> str:
         """Return Helm's version, such as `v4.3.1`."""
 
+    async def check(self, options: UpgradeOptions) -> None:
+        """Raise HelmError (OTHER) if this version of Helm cannot do what `options` ask for."""
+
     async def install(self, desired: DesiredRelease) -> None:
         """Create the release. An existing release of that name is an error (NAME_IN_USE)."""
 
     async def upgrade(self, desired: DesiredRelease) -> None:
         """Make a new revision of an existing release; values of earlier ones are not reused."""
 
-    async def rollback(self, key: ReleaseKey, revision: int, *, timeout: float, history_max: int) -> None:
-        """Make a new revision that repeats `revision`. `timeout` is in seconds."""
+    async def rollback(
+        self,
+        key: ReleaseKey,
+        revision: int,
+        *,
+        timeout: float,
+        history_max: int,
+        force: bool = False,
+        force_conflicts: bool = False,
+        disable_hooks: bool = False,
+    ) -> None:
+        """Make a new revision that repeats `revision`. `timeout` is in seconds; for the others, see UpgradeOptions."""
 
-    async def uninstall(self, key: ReleaseKey, *, timeout: float) -> str:
+    async def uninstall(
+        self,
+        key: ReleaseKey,
+        *,
+        timeout: float,
+        keep_history: bool = False,
+        disable_hooks: bool = False,
+        description: str = "",
+    ) -> str:
         """Delete the release, its objects and its history; `timeout` is in seconds.
 
+        With `keep_history` the records stay, the newest one as `uninstalled` with `description`.
+        Another uninstall without it takes them away.
+
         Returns Helm's remarks, such as objects that it left alone; empty where there are none.
-        A release that does not exist is an error (NOT_FOUND).
+        A release that does not exist, or of which only the history is left to keep, is an error (NOT_FOUND).
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from helm_operator.errors import NotFound
@@ -17,21 +17,29 @@ from helm_operator.release import Json, ObjectRef, ReleaseKey, ReleaseRecord, Re
 _MERGE_PATCH: Final = "application/merge-patch+json"
 # The parameter keeps the generated client from encoding a text once more as JSON.
 _APPLY_PATCH: Final = "application/apply-patch+yaml; charset=utf-8"
-_NOT_PLAIN: Final = re.compile(
-    "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]",
-)
+_NOT_PLAIN: Final = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """Characters that stand for something else, or for nothing, between a YAML text's quotes."""
+_LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 _PAGE: Final = 500
 _MISS_SECONDS: Final = 5.0
 """How long a kind that was not found is not asked for again."""
 
 
 class KubeClient:
-    """See `Kube` for what the methods promise."""
+    """See `Kube` and `Leases` for what the methods promise.
 
-    def __init__(self, configuration: Any, *, user_agent: str = "helm-operator") -> None:
+    While `may_write` says no, every request that would change something is refused with NotLeading.
+    """
+
+    def __init__(
+        self,
+        configuration: Any,
+        *,
+        user_agent: str = "helm-operator",
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._configuration = configuration
-        self._transport = Transport(configuration, user_agent=user_agent)
+        self._transport = Transport(configuration, user_agent=user_agent, may_write=may_write)
         self._resources: dict[str, dict[str, Resource]] = {}
         self._missed: dict[tuple[str, str], float] = {}
 
@@ -136,6 +144,15 @@ class KubeClient:
 
     async def create_event(self, namespace: str, event: Json) -> None:
         await self._transport.request("POST", f"/api/v1/namespaces/{namespace}/events", body=event)
+
+    async def get_lease(self, namespace: str, name: str) -> Json:
+        return await self._transport.request("GET", _LEASES.path(namespace, name))
+
+    async def create_lease(self, namespace: str, lease: Json) -> Json:
+        return await self._transport.request("POST", _LEASES.path(namespace), body=lease)
+
+    async def update_lease(self, namespace: str, lease: Json) -> Json:
+        return await self._transport.request("PUT", _LEASES.path(namespace, lease["metadata"]["name"]), body=lease)
 
     async def list(self, path: str, query: dict[str, str], *, metadata_only: bool) -> tuple[list[Json], str]:
         accept = metadata_accept(listing=True) if metadata_only else "application/json"

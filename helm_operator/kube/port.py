@@ -102,6 +102,18 @@ class Kube(Protocol):
     async def close(self) -> None: ...
 
 
+class Leases(Protocol):
+    """Leases of coordination.k8s.io, as they are: one record that replicas share. Raises as `Kube`."""
+
+    async def get_lease(self, namespace: str, name: str) -> Json: ...
+
+    async def create_lease(self, namespace: str, lease: Json) -> Json:
+        """Store a new Lease. Conflict: there is one of that name. NotFound: the namespace is missing."""
+
+    async def update_lease(self, namespace: str, lease: Json) -> Json:
+        """Replace a Lease. Conflict: it changed, or was deleted, since this one was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """How to reach the API server; for libraries that bring a client of their own."""

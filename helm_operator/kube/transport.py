@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
+import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.config import ConfigException
 
@@ -27,16 +30,23 @@ from helm_operator.errors import (
     Forbidden,
     Gone,
     NotFound,
+    NotLeading,
     Problem,
 )
 from helm_operator.kube.port import Credentials, WatchEvent
 from helm_operator.release import Json
+
+logger = logging.getLogger(__name__)
 
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=10)
 _WATCH_SECONDS: Final = 290
 """How long the server is asked to keep a watch open."""
 _WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=10, sock_read=_WATCH_SECONDS + 30)
+_TOKEN_SECONDS: Final = 60.0
+"""How long a kubeconfig's token is used before it is read again."""
+_UNREADABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
+"""What the client's loader raises for files that are no kubeconfig."""
 _METADATA: Final = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1,application/json"
 
 
@@ -50,27 +60,48 @@ async def load_configuration(kubeconfig: str | None = None) -> tuple[Any, str | 
     """
     configuration = client.Configuration()
     path = kubeconfig or os.environ.get("KUBECONFIG")
-    default = Path("~/.kube/config").expanduser()
-    try:
-        if not path and _SERVICE_ACCOUNT.exists():
+    if not path and _SERVICE_ACCOUNT.exists():
+        try:
             config.load_incluster_config(client_configuration=configuration)
-            return configuration, None
-        if not path and not default.exists():
-            raise ConfigError(
-                [
-                    Problem(
-                        "KUBECONFIG",
-                        None,
-                        "",
-                        "no cluster: set KUBECONFIG to a kubeconfig file, or run in a Pod",
-                    )
-                ]
-            )
-        file = path or str(default)
+        except (ConfigException, OSError) as error:
+            raise _not_usable(str(_SERVICE_ACCOUNT.parent), "service account", error) from error
+        return configuration, None
+    default = os.path.expanduser("~/.kube/config")  # noqa: PTH111 - Path's raises where there is no home
+    if not path and not os.path.exists(default):  # noqa: PTH110
+        text = "no cluster: set KUBECONFIG to a kubeconfig file, or run in a Pod"
+        raise ConfigError([Problem("KUBECONFIG", None, "", text)])
+    file = path or default
+    try:
         await config.load_kube_config(config_file=file, client_configuration=configuration)
-    except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError([Problem(path or str(default), None, "", f"not a usable kubeconfig: {error}")]) from error
+    except _UNREADABLE as error:
+        raise _not_usable(file, "kubeconfig", error) from error
+    configuration.refresh_api_key_hook = _Refresh(file)
     return configuration, file
+
+
+class _Refresh:
+    """Takes a kubeconfig's token up anew: it may come from a file that rotates, or from a plugin."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._due = time.monotonic() + _TOKEN_SECONDS
+
+    async def __call__(self, configuration: Any) -> None:
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _TOKEN_SECONDS
+        fresh = client.Configuration()
+        try:
+            await config.load_kube_config(config_file=self._file, client_configuration=fresh)
+        except _UNREADABLE as error:
+            logger.warning("%s: the token cannot be read anew, the old one stays in use: %s", self._file, error)
+            return
+        if fresh.host == configuration.host:  # Else the file names another cluster by now.
+            configuration.api_key.update(fresh.api_key)
+
+
+def _not_usable(file: str, what: str, error: Exception) -> ConfigError:
+    return ConfigError([Problem(file, None, "", f"not a usable {what}: {error}")])
 
 
 async def credentials(configuration: Any) -> Credentials:
@@ -96,8 +127,16 @@ class Transport:
     A watch holds its connection for minutes, so watches must not starve the requests.
     """
 
-    def __init__(self, configuration: Any, *, user_agent: str, connections: int = 32) -> None:
-        """`connections` bounds the requests that are under way at once."""
+    def __init__(
+        self,
+        configuration: Any,
+        *,
+        user_agent: str,
+        connections: int = 32,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`connections` bounds the requests that are under way at once; `may_write` is asked before each change."""
+        self._may_write = may_write
         configuration.connection_pool_maxsize = connections
         self._requests = client.ApiClient(configuration)
         self._requests.user_agent = user_agent
@@ -166,6 +205,8 @@ class Transport:
         accept: str,
         timeout: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if method != "GET" and not self._may_write():
+            raise NotLeading(f"{method} {path} was not sent: this replica does not lead")
         self.requests += 1
         headers = {"Accept": accept, "Content-Type": content_type}
         try:
@@ -185,6 +226,8 @@ class Transport:
                         answer.headers.get("Retry-After"),
                     )
                 yield answer
+        except ConfigException as error:
+            raise ApiUnavailable(f"{method} {path}: the operator's own credentials: {error}") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             what = str(error) or type(error).__name__
             raise ApiUnavailable(f"the API server did not answer {method} {path}: {what}") from error

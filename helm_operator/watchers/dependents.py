@@ -1,8 +1,9 @@
-"""The objects of all releases: which of them may no longer be as Helm left them.
+"""The objects of all releases: their health, and which of them may no longer be as Helm left them.
 
-One metadata-only watch per kind (and namespace) that some release uses, filtered on the
-server by the label that Helm sets. Kept per object: whose it is, and a fingerprint of the
-fields that Helm owns. Somebody who changes such a field takes it over from Helm (Kubernetes:
+One watch per kind (and namespace) that some release uses, filtered on the server by the
+label that Helm sets, and metadata-only where a kind has no status. Kept per object: whose
+it is, its health, and a fingerprint of the fields that Helm owns. Somebody who changes such
+a field takes it over from Helm (Kubernetes:
 "Server-Side Apply", field management), so the fingerprint changes exactly when a field of
 the chart may have changed, and not when a controller writes a status.
 """
@@ -14,12 +15,15 @@ import contextlib
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from helm_operator.drift import MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE
 from helm_operator.errors import ApiError
+from helm_operator.health import MISSING, Verdict, assess, needs_metadata_only
 from helm_operator.kube import Kube
 from helm_operator.release import Json, ObjectRef, ReleaseKey
 from helm_operator.watchers.reflector import Reflector
@@ -49,9 +53,17 @@ class Dependents:
         changed: Callable[[ReleaseKey], None],
         *,
         manager: str,
+        health_changed: Callable[[ReleaseKey], None],
         namespaces: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`manager` is Helm's field manager; `namespaces` limits the watches, empty means all."""
+        """`manager` is Helm's field manager; `namespaces` limits the watches, empty means all.
+
+        `health_changed` is told when an object's health became another one; `clock` gives Unix time.
+        """
+        self._health_changed = health_changed
+        self._clock = clock
+        self._health_versions: dict[ReleaseKey, int] = {}
         self._kube = kube
         self._changed = changed
         self._manager = manager
@@ -95,6 +107,23 @@ class Dependents:
             return Coverage.NOT_WATCHED
         return Coverage.WATCHED if reflector.synced.is_set() else Coverage.STARTING
 
+    def health(self, ref: ObjectRef) -> Verdict:
+        """Return the health of a watched object."""
+        sink = self._watched.get((ref.api_version, ref.kind))
+        known = sink.known.get((ref.namespace, ref.name)) if sink is not None else None
+        return MISSING if known is None else known.health
+
+    def health_version(self, key: ReleaseKey) -> int:
+        """Return a number that differs whenever the health of some object of the release changed."""
+        return self._health_versions.get(key, 0)
+
+    def note_health(self, key: ReleaseKey) -> None:
+        self._health_versions[key] = self._health_versions.get(key, 0) + 1
+        self._health_changed(key)
+
+    def assess(self, item: Json) -> Verdict:
+        return assess(item, now=self._clock())
+
     def exists(self, ref: ObjectRef) -> bool:
         """Return whether a watched object is there, as an object of a Helm release."""
         sink = self._watched.get((ref.api_version, ref.kind))
@@ -107,14 +136,17 @@ class Dependents:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch_kind(self, sink: _KindSink) -> None:
+        told = ""
         while True:
             try:
                 resource = await self._kube.resource(sink.api_version, sink.kind)
                 break
             except ApiError as error:
                 sink.unserved = True
-                logger.info("cannot watch %s of %s yet: %s", sink.kind, sink.api_version, error)
-                await asyncio.sleep(15)
+                if str(error) != told:
+                    logger.info("cannot watch %s of %s yet: %s", sink.kind, sink.api_version, error)
+                told = str(error)
+                await asyncio.sleep(_RETRY_SECONDS)
         scopes: tuple[str, ...] = self._namespaces if resource.namespaced and self._namespaces else ("",)
         sink.unserved, sink.reflectors = False, {}
         for namespace in scopes:
@@ -123,7 +155,7 @@ class Dependents:
                 resource.path(namespace),
                 dict(_SELECTOR),
                 sink.scope(namespace),
-                metadata_only=True,
+                metadata_only=needs_metadata_only(sink.api_version, sink.kind),
                 what=f"{resource.plural} of Helm releases" + (f" in namespace {namespace}" if namespace else ""),
             )
             self._start(reflector.run())
@@ -140,15 +172,24 @@ class Dependents:
                 logger.error("a watch on dependent objects ended: %r", error, exc_info=error)
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is kept of one object."""
+
+    release: ReleaseKey
+    fingerprint: bytes
+    health: Verdict
+
+
 class _KindSink:
-    """What is kept of the objects of one kind: whose each is, and its fingerprint."""
+    """What is kept of the objects of one kind."""
 
     def __init__(self, owner: Dependents, api_version: str, kind: str, manager: str) -> None:
         self.api_version = api_version
         self.kind = kind
         self._owner = owner
         self._manager = manager
-        self.known: dict[tuple[str, str], tuple[ReleaseKey, bytes]] = {}
+        self.known: dict[tuple[str, str], _Known] = {}
         self.reflectors: dict[str, Reflector] | None = None
         """By namespace; None until the API server has told how the kind is served."""
         self.unserved = False
@@ -162,21 +203,26 @@ class _KindSink:
         place = (meta.get("namespace") or "", meta["name"])
         before = self.known.get(place)
         print_ = self._fingerprint(meta)
-        key = release_of(meta) or (before[0] if before else None)
+        key = release_of(meta) or (before.release if before else None)
         if key is None:
             return
-        self.known[place] = (key, print_)
+        # A list's items do not say of which kind they are, nor does metadata alone.
+        health = self._owner.assess({**item, "apiVersion": self.api_version, "kind": self.kind})
+        self.known[place] = _Known(key, print_, health)
         if before is None:
             suspicious = not print_ or (not trusted and written_since(meta, self._manager))
         else:
-            suspicious = before[1] != print_ or bool(meta.get("deletionTimestamp"))
+            suspicious = before.fingerprint != print_ or bool(meta.get("deletionTimestamp"))
         if suspicious:
             self._owner.suspect(key, self._ref(place))
+        if before is None or before.health != health:
+            self._owner.note_health(key)
 
     def gone(self, place: tuple[str, str]) -> None:
         before = self.known.pop(place, None)
         if before is not None:
-            self._owner.suspect(before[0], self._ref(place))
+            self._owner.suspect(before.release, self._ref(place))
+            self._owner.note_health(before.release)
 
     def _fingerprint(self, meta: Mapping[str, Any]) -> bytes:
         if self.kind == "Secret":

@@ -65,8 +65,7 @@ class Reflector:
             try:
                 await self._list_and_watch()
             except Gone:
-                again = self._pause > _FIRST_PAUSE
-                await self._rest(at_most=_LONGEST_PAUSE if again else 0.0)
+                await self._rest(at_once=self._pause == _FIRST_PAUSE)
             except ApiError as error:
                 self._tell(error)
                 await self._rest(at_least=error.retry_after or 0.0)
@@ -98,8 +97,8 @@ class Reflector:
             await self._rest()
         return version
 
-    async def _rest(self, *, at_least: float = 0.0, at_most: float = _LONGEST_PAUSE * 1.2) -> None:
-        pause = min(self._pause * random.uniform(0.8, 1.2), at_most)  # noqa: S311
+    async def _rest(self, *, at_least: float = 0.0, at_once: bool = False) -> None:
+        pause = 0.0 if at_once else self._pause * random.uniform(0.8, 1.2)  # noqa: S311
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         await asyncio.sleep(max(pause, at_least))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from helm_operator.charts import Chart
 from helm_operator.overrides import Override
+from helm_operator.release import InstallOptions, UninstallOptions, UpgradeOptions
 from helm_operator.selectors import LabelSelector
 
 EVERYTHING: Final = LabelSelector()
@@ -36,6 +37,9 @@ class Watch:
     wait: bool = False
     history_max: int = 10
     """Revisions that Helm keeps."""
+    install: InstallOptions = field(default_factory=InstallOptions)
+    upgrade: UpgradeOptions = field(default_factory=UpgradeOptions)
+    uninstall: UninstallOptions = field(default_factory=UninstallOptions)
 
     @property
     def api_version(self) -> str:

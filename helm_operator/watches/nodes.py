@@ -147,16 +147,16 @@ def boolean(node: yaml.Node) -> bool:
     return bool(scalar(node))
 
 
-def count(node: yaml.Node) -> int:
-    """Return an integer from 1 up.
+def count(node: yaml.Node, least: int = 1) -> int:
+    """Return an integer from `least` up.
 
     Raises:
         Misfit: `node` is something else.
     """
     value = scalar(node) if kind(node) == "int" else None
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or value < least:
         found = f"{node.value}" if kind(node) in ("int", "float") else kind_in_words(node)
-        raise Misfit(node, f"expected a whole number from 1 up, not {found}")
+        raise Misfit(node, f"expected a whole number from {least} up, not {found}")
     return value
 
 

@@ -18,6 +18,7 @@ from helm_operator.values import parse_path
 from helm_operator.watches import nodes
 from helm_operator.watches.model import Watch, Watches
 from helm_operator.watches.nodes import Misfit
+from helm_operator.watches.options import install_options, uninstall_options, upgrade_options
 
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _VERSION: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -31,9 +32,6 @@ _NOT_BUILT: Final = (
     "valuesFrom",
     "releaseName",
     "targetNamespace",
-    "install",
-    "upgrade",
-    "uninstall",
     "drift",
     "crds",
     "serviceAccountName",
@@ -122,6 +120,9 @@ class _Entry:
             "timeout": ("timeout", _duration),
             "wait": ("wait", nodes.boolean),
             "historyMax": ("history_max", nodes.count),
+            "install": ("install", lambda node: install_options(node, self._report)),
+            "upgrade": ("upgrade", lambda node: upgrade_options(node, self._report)),
+            "uninstall": ("uninstall", lambda node: uninstall_options(node, self._report)),
         }
 
     def read(self) -> Watch | None:
@@ -212,7 +213,8 @@ class _Entry:
         for name, entry in nodes.entries(node, report).items():
             key = f"overrideValues, path {name}" if name.isprintable() else "overrideValues"
             try:
-                override = Override(_path(name, entry.key), self._override_value(entry.value, key))
+                value, expanded = self._override_value(entry.value, key)
+                override = Override(_path(name, entry.key), value, from_environment=expanded)
             except Misfit as error:
                 self._report(error.node, str(error), key)
                 continue
@@ -223,12 +225,13 @@ class _Entry:
             found.append((override, name, entry.key))
         return tuple(override for override, _, _ in found)
 
-    def _override_value(self, node: yaml.Node, key: str) -> Any:
+    def _override_value(self, node: yaml.Node, key: str) -> tuple[Any, bool]:
+        """Return the value, and whether the environment had a part in it."""
         value = nodes.scalar(node)
         if isinstance(value, int) and not fits_int64(value):
             raise Misfit(node, f"{node.value[:40]} does not fit into 64 bits; put it in quotes")
         if not isinstance(value, str):
-            return value
+            return value, False
         if "{{" in value:
             raise Misfit(node, "templates in overrideValues are not built yet")
         try:
@@ -237,7 +240,9 @@ class _Entry:
             raise Misfit(node, str(error)) from error
         for name in missing:
             self._warn(node, f"the environment variable {name} is not set and counts as empty", key)
-        return typed(expanded)
+        # Quotes say that it is text; without them it is read as `helm --set` would.
+        quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
+        return expanded if quoted else typed(expanded), expanded != value
 
 
 def _path(name: str, node: yaml.Node) -> tuple[str | int, ...]:

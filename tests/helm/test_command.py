@@ -13,7 +13,7 @@ from helm_operator.helm import HelmCli
 from helm_operator.helm import command as module
 from helm_operator.helm.cli import remarks
 from helm_operator.helm.command import duration, environment
-from helm_operator.release import ChartInfo, DesiredRelease, ReleaseKey
+from helm_operator.release import ChartInfo, DesiredRelease, InstallOptions, ReleaseKey, UpgradeOptions
 
 KEY = ReleaseKey("shop", "web")
 
@@ -115,6 +115,72 @@ async def test_rollback_and_uninstall(script):
     await helm.uninstall(KEY, timeout=90.0)
     assert script.read("args").split() == ["uninstall", "web", "--namespace", "shop", "--timeout", "90s", "--debug"]
     assert script.read("stdin") == ""
+
+
+ANSWERING = 'if [ "$1" = version ]; then echo asked >> asked; echo VERSION; exit; fi\n' + RECORDING
+FORCE, TAKE = UpgradeOptions(force=True), UpgradeOptions(force_conflicts=True)
+
+
+async def test_without_options_no_flag_is_given_and_no_version_asked(script):
+    helm = script.helm(ANSWERING.replace("VERSION", "v4.3.1"))
+    extra = {"--no-hooks", "--cleanup-on-fail", "--keep-history", "--force", "--force-replace", "--force-conflicts"}
+    for call in (
+        helm.install(desired()),
+        helm.upgrade(desired()),
+        helm.rollback(KEY, 1, timeout=1.0, history_max=1),
+        helm.uninstall(KEY, timeout=1.0),
+    ):
+        await call
+        args = script.read("args")
+        assert not extra & set(args.splitlines())
+        assert "--description" not in args
+        assert "--server-side" not in args
+    assert not (script.path.parent / "asked").exists()
+
+
+async def test_options_become_flags(script):
+    helm = script.helm(RECORDING)
+    install = InstallOptions(disable_hooks=True, description="-a b\u2026")
+    upgrade = UpgradeOptions(disable_hooks=True, cleanup_on_fail=True, description="c")
+
+    await helm.install(desired(install=install, upgrade=upgrade))
+    args = script.read("args").splitlines()
+    assert {"--no-hooks", "--description=-a b\u2026"} <= set(args)
+    assert "--cleanup-on-fail" not in args
+
+    await helm.upgrade(desired(install=install, upgrade=upgrade))
+    assert {"--no-hooks", "--cleanup-on-fail", "--description=c"} <= set(script.read("args").splitlines())
+
+    await helm.uninstall(KEY, timeout=1.0, keep_history=True, disable_hooks=True, description="d")
+    assert {"--no-hooks", "--keep-history", "--description=d"} <= set(script.read("args").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "flags"),
+    [
+        pytest.param("v3.22.0", FORCE, ["--force"], id="Helm 3 replaces"),
+        pytest.param("v4.3.1", FORCE, ["--force-replace", "--server-side=false"], id="Helm 4 replaces"),
+        pytest.param("v4.3.1", TAKE, ["--force-conflicts", "--server-side=true"], id="Helm 4 takes fields"),
+    ],
+)
+async def test_force_has_another_flag_in_each_version(script, version, options, flags):
+    helm = script.helm(ANSWERING.replace("VERSION", version))
+
+    await helm.upgrade(desired(upgrade=options))
+    assert script.read("args").splitlines()[-len(flags) :] == flags
+    await helm.rollback(
+        KEY, 1, timeout=1.0, history_max=1, force=options.force, force_conflicts=options.force_conflicts
+    )
+    assert script.read("args").splitlines()[-len(flags) :] == flags
+    assert script.read("asked").splitlines() == ["asked"]
+
+
+async def test_helm_3_cannot_take_fields_and_is_not_run(script):
+    helm = script.helm(ANSWERING.replace("VERSION", "v3.22.0"))
+    for call in (helm.check(TAKE), helm.upgrade(desired(upgrade=TAKE)), helm.install(desired(upgrade=TAKE))):
+        with pytest.raises(HelmError, match=r"^forceConflicts needs Helm 4, and .*helm is v3\.22\.0$"):
+            await call
+    assert not (script.path.parent / "args").exists()
 
 
 async def test_the_environment_has_none_of_the_outside_s_helm(script, monkeypatch):
@@ -221,6 +287,33 @@ async def test_our_deadline_is_behind_helms_timeout(script, monkeypatch):
         await script.helm(STUBBORN, grace=0.1).install(desired(timeout=0.1))
     assert caught.value.kind is HelmErrorKind.TIMEOUT
     assert not alive(await script.started())
+
+
+async def test_a_replica_that_may_not_act_starts_no_helm(script):
+    helm = script.helm("echo x >> ran; echo v4.3.1\n", may_act=lambda: False)
+    for call in (
+        helm.install(desired()),
+        helm.upgrade(desired()),
+        helm.rollback(KEY, 1, timeout=1.0, history_max=1),
+        helm.uninstall(KEY, timeout=1.0),
+    ):
+        with pytest.raises(HelmError, match="does not lead") as caught:
+            await call
+        assert caught.value.kind is HelmErrorKind.CANCELLED
+    assert not (script.path.parent / "ran").exists()
+    assert await helm.version() == "v4.3.1"
+
+
+@pytest.mark.parametrize(("left", "least", "most"), [(0.4, 0.35, 5.0), (0.0, 0.0, 0.3)])
+async def test_helm_is_dead_before_another_replica_may_act(script, left, least, most):
+    task = asyncio.create_task(script.helm(STUBBORN, grace=60.0, time_left=lambda: left).install(desired()))
+    pid = await script.started()
+    started = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert least < time.monotonic() - started < most
+    assert not alive(pid)
 
 
 async def test_a_lot_of_output_does_not_block(script):

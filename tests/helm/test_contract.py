@@ -15,9 +15,11 @@ from helm_operator.release import (
     OWNER_LABEL,
     ChartInfo,
     DesiredRelease,
+    InstallOptions,
     ObjectRef,
     ReleaseKey,
     ReleaseStatus,
+    UpgradeOptions,
 )
 from tests.cluster import Api, kubeconfig
 from tests.fakes import FakeHelm, ReleaseStore
@@ -40,7 +42,17 @@ kind: PersistentVolumeClaim
 metadata: {name: "{{ .Release.Name }}-disk"}
 spec: {storageClassName: no-such-class, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 {{- end }}
+{{- with .Values.hook }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ $.Release.Name }}-hook", annotations: {helm.sh/hook: {{ quote . }}}}
+{{- end }}
 {{- if .Values.bad }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-extra"}
 ---
 apiVersion: v1
 kind: Service
@@ -48,14 +60,14 @@ metadata: {name: "{{ .Release.Name }}-svc"}
 spec: {ports: [{port: 99999}]}
 {{- end }}
 """
-DEFAULTS = {"colour": "blue", "policy": "", "disk": False, "bad": False}
+DEFAULTS = {"colour": "blue", "policy": "", "hook": "", "disk": False, "bad": False}
 SCHEMA = {"type": "object", "properties": {"colour": {"type": "string"}}}
 
 
 class Stage:
     """A Helm, and a look at what it left behind. `chart` is the path of a chart that works."""
 
-    def desired(self, values=None, *, name="web", digest="d1", wait=False, chart=None, history_max=10):
+    def desired(self, values=None, *, name="web", digest="d1", chart=None, **options):
         return DesiredRelease(
             key=ReleaseKey(self.namespace, name),
             owner_uid="uid-1",
@@ -65,8 +77,7 @@ class Stage:
             values_digest="sha256:v",
             input_digest=digest,
             timeout=60.0,
-            wait=wait,
-            history_max=history_max,
+            **options,
         )
 
     def statuses(self, name="web"):
@@ -100,6 +111,18 @@ class FakeStage(Stage):
     def objects(self):
         return {ref.name for ref in self.helm.cluster}
 
+    def add_by_hand(self, name):
+        self.helm.additions.add(ObjectRef("v1", "ConfigMap", self.namespace, name))
+
+    def added_by_hand(self, name):
+        return ObjectRef("v1", "ConfigMap", self.namespace, name) in self.helm.additions
+
+    def paint_by_hand(self, name):
+        self.helm.conflicts.add(ObjectRef("v1", "ConfigMap", self.namespace, name))
+
+    def painted_by_hand(self, name):
+        return ObjectRef("v1", "ConfigMap", self.namespace, name) in self.helm.conflicts
+
     def unreachable(self):
         self.helm.reachable = False
         return self.helm
@@ -112,18 +135,24 @@ class FakeStage(Stage):
 
     def _render(self, desired, _upgrading):
         values = DEFAULTS | desired.values
+        meta = {
+            "name": f"{desired.key.name}-cfg",
+            "annotations": {"helm.sh/resource-policy": values["policy"]},
+        }
+        found = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"colour": values["colour"]}}]
         if not isinstance(values["colour"], str):
             raise HelmError("at '/colour': got number, want string", kind=HelmErrorKind.VALUES)
         if values["colour"] == "nobody":
             raise HelmError("plain/templates/cm.yaml: see page 7", kind=HelmErrorKind.RENDER)
         if values["bad"]:
             self.helm.failures.append(HelmError("Service: must be between 1 and 65535", kind=HelmErrorKind.INVALID))
+            extra = {"name": f"{desired.key.name}-extra"}
+            found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": extra})
+        if values["hook"]:
+            hook = {"name": f"{desired.key.name}-hook", "annotations": {"helm.sh/hook": values["hook"]}}
+            found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": hook})
         self.helm.hold = asyncio.Event() if values["disk"] and desired.wait else None
-        meta = {
-            "name": f"{desired.key.name}-cfg",
-            "annotations": {"helm.sh/resource-policy": values["policy"]},
-        }
-        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"colour": values["colour"]}}]
+        return found
 
 
 class RealStage(Stage):
@@ -159,6 +188,25 @@ class RealStage(Stage):
     def objects(self):
         items = self.api.items(f"/api/v1/namespaces/{self.namespace}/configmaps")
         return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
+
+    def add_by_hand(self, name):
+        self._patch(name, {"added": "by hand"})
+
+    def added_by_hand(self, name):
+        return "added" in self._data(name)
+
+    def paint_by_hand(self, name):
+        self._patch(name, {"colour": "by hand"})
+
+    def painted_by_hand(self, name):
+        return self._data(name)["colour"] == "by hand"
+
+    def _patch(self, name, data):
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}?fieldManager=somebody"
+        self.api.patch(path, {"data": data})
+
+    def _data(self, name):
+        return self.api.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{name}")["data"]
 
     def unreachable(self):
         config = Path(kubeconfig()).read_text().replace(self.api.server, "https://127.0.0.1:1")
@@ -288,6 +336,159 @@ async def test_uninstall_says_what_it_kept(stage):
 async def test_uninstall_of_no_release_is_not_found(stage):
     error = await fails(stage.helm.uninstall(stage.key(), timeout=60.0))
     assert error.kind is HelmErrorKind.NOT_FOUND
+
+
+async def test_uninstall_can_keep_the_history(stage):
+    await stage.helm.install(stage.desired())
+    await stage.helm.upgrade(stage.desired({"colour": "red"}))
+    assert await stage.helm.uninstall(stage.key(), timeout=60.0, keep_history=True, description="moved away") == ""
+
+    assert stage.statuses() == [(1, "superseded"), (2, "uninstalled")]
+    assert stage.content(2).description == "moved away"
+    assert stage.objects() == set()
+    assert stage.records(stage.key())[0].owner_uid == "uid-1"
+
+
+async def test_a_kept_history_holds_the_name_until_another_uninstall(stage):
+    await stage.helm.install(stage.desired())
+    await stage.helm.uninstall(stage.key(), timeout=60.0, keep_history=True)
+
+    assert (await fails(stage.helm.install(stage.desired()))).kind is HelmErrorKind.NAME_IN_USE
+    assert (await fails(stage.helm.upgrade(stage.desired()))).kind is HelmErrorKind.NOT_FOUND
+    again = await fails(stage.helm.uninstall(stage.key(), timeout=60.0, keep_history=True))
+    assert again.kind is HelmErrorKind.NOT_FOUND
+    assert await stage.helm.uninstall(stage.key(), timeout=60.0) == ""
+    assert stage.statuses() == []
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+async def test_hooks_run_unless_they_are_disabled(stage, disabled):
+    quiet, loud = InstallOptions(disable_hooks=True), InstallOptions(disable_hooks=disabled)
+    upgrading = UpgradeOptions(disable_hooks=disabled)
+    hooks = {"web-hook"} if not disabled else set()
+
+    await stage.helm.install(stage.desired({"hook": "pre-install"}, install=loud))
+    assert stage.objects() - {"web-cfg"} == hooks
+
+    await stage.helm.install(stage.desired({"hook": "post-upgrade,pre-rollback"}, name="up", install=quiet))
+    await stage.helm.upgrade(stage.desired({"hook": "post-upgrade"}, name="up", upgrade=upgrading))
+    assert ("up-hook" in stage.objects()) is not disabled
+
+    await stage.helm.install(stage.desired({"hook": "pre-rollback"}, name="back", install=quiet))
+    await stage.helm.rollback(stage.key("back"), 1, timeout=60.0, history_max=10, disable_hooks=disabled)
+    assert ("back-hook" in stage.objects()) is not disabled
+
+    await stage.helm.install(stage.desired({"hook": "pre-delete"}, name="gone", install=quiet))
+    await stage.helm.uninstall(stage.key("gone"), timeout=60.0, disable_hooks=disabled)
+    assert ("gone-hook" in stage.objects()) is not disabled
+
+
+async def test_descriptions_are_in_the_records(stage):
+    install, upgrade = InstallOptions(description="first, of all"), UpgradeOptions(description="--no-hooks $(id)")
+    await stage.helm.install(stage.desired(install=install, upgrade=upgrade))
+    await stage.helm.upgrade(stage.desired({"colour": "red"}, install=install, upgrade=upgrade))
+    await stage.helm.upgrade(stage.desired({"colour": "green"}))
+    await stage.helm.rollback(stage.key(), 1, timeout=60.0, history_max=10)
+
+    told = [stage.content(revision).description for revision in (1, 2, 3, 4)]
+    assert told == ["first, of all", "--no-hooks $(id)", "Upgrade complete", "Rollback to 1"]
+
+
+@pytest.mark.parametrize("cleanup", [False, True])
+async def test_what_a_failed_upgrade_has_made_is_cleaned_up_if_asked(stage, cleanup):
+    await stage.helm.install(stage.desired())
+    await fails(stage.helm.upgrade(stage.desired({"bad": True}, upgrade=UpgradeOptions(cleanup_on_fail=cleanup))))
+
+    assert stage.objects() == ({"web-cfg"} if cleanup else {"web-cfg", "web-extra"})
+    assert stage.statuses() == [(1, "deployed"), (2, "failed")]
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_force_replaces_objects_and_drops_what_others_added(stage, force):
+    await stage.helm.install(stage.desired())
+    stage.add_by_hand("web-cfg")
+    await stage.helm.upgrade(stage.desired({"colour": "red"}, upgrade=UpgradeOptions(force=force)))
+    assert stage.added_by_hand("web-cfg") is not force
+
+    stage.add_by_hand("web-cfg")
+    await stage.helm.rollback(stage.key(), 1, timeout=60.0, history_max=10, force=force)
+    assert stage.added_by_hand("web-cfg") is not force
+    assert stage.statuses()[-1] == (3, "deployed")
+
+
+async def test_a_field_that_somebody_else_holds(stage):
+    """Helm 3 takes it, Helm 4 does so if it is told to."""
+    taking = UpgradeOptions(force_conflicts=True)
+    await stage.helm.install(stage.desired())
+    stage.paint_by_hand("web-cfg")
+    if (await stage.helm.version()).startswith("v3."):
+        await stage.helm.upgrade(stage.desired({"colour": "red"}))
+    else:
+        error = await fails(stage.helm.upgrade(stage.desired({"colour": "red"})))
+        assert error.kind is HelmErrorKind.FIELD_CONFLICT
+        assert 'conflict with "somebody"' in str(error)
+        await stage.helm.upgrade(stage.desired({"colour": "red"}, upgrade=taking))
+
+    assert not stage.painted_by_hand("web-cfg")
+
+
+async def test_rollback_and_install_take_fields_as_well(stage):
+    if (await stage.helm.version()).startswith("v3."):
+        pytest.skip("Helm 3 takes all fields")
+    taking = UpgradeOptions(force_conflicts=True)
+    await stage.helm.install(stage.desired({"policy": "keep"}))
+    await stage.helm.upgrade(stage.desired({"policy": "keep", "colour": "red"}))
+    stage.paint_by_hand("web-cfg")
+    error = await fails(stage.helm.rollback(stage.key(), 1, timeout=60.0, history_max=10))
+    assert error.kind is HelmErrorKind.FIELD_CONFLICT
+    await stage.helm.rollback(stage.key(), 1, timeout=60.0, history_max=10, force_conflicts=True)
+    assert not stage.painted_by_hand("web-cfg")
+
+    await stage.helm.uninstall(stage.key(), timeout=60.0)
+    stage.paint_by_hand("web-cfg")
+    error = await fails(stage.helm.install(stage.desired({"policy": "keep"})))
+    assert error.kind is HelmErrorKind.FIELD_CONFLICT
+    await stage.helm.uninstall(stage.key(), timeout=60.0)
+    await stage.helm.install(stage.desired({"policy": "keep"}, upgrade=taking))
+    assert not stage.painted_by_hand("web-cfg")
+
+
+async def test_fields_can_be_taken_after_objects_were_replaced(stage):
+    """Helm 4 leaves server-side apply to replace objects, and would not come back by itself."""
+    if (await stage.helm.version()).startswith("v3."):
+        pytest.skip("Helm 3 takes all fields")
+    await stage.helm.install(stage.desired())
+    await stage.helm.upgrade(stage.desired({"colour": "red"}, upgrade=UpgradeOptions(force=True)))
+    stage.paint_by_hand("web-cfg")
+    await stage.helm.upgrade(stage.desired({"colour": "green"}, upgrade=UpgradeOptions(force_conflicts=True)))
+
+    assert not stage.painted_by_hand("web-cfg")
+
+
+async def test_force_stands_in_for_force_conflicts(stage):
+    both = UpgradeOptions(force=True, force_conflicts=True)
+    await stage.helm.check(both)
+    await stage.helm.install(stage.desired(upgrade=both))
+    stage.paint_by_hand("web-cfg")
+    await stage.helm.upgrade(stage.desired({"colour": "red"}, upgrade=both))
+    assert not stage.painted_by_hand("web-cfg")
+
+
+async def test_force_conflicts_needs_helm_4(stage):
+    taking = UpgradeOptions(force_conflicts=True)
+    if not (await stage.helm.version()).startswith("v3."):
+        await stage.helm.check(taking)
+        return
+    for call in (
+        stage.helm.check(taking),
+        stage.helm.install(stage.desired(upgrade=taking)),
+        stage.helm.upgrade(stage.desired(upgrade=taking)),
+        stage.helm.rollback(stage.key(), 1, timeout=60.0, history_max=10, force_conflicts=True),
+    ):
+        error = await fails(call)
+        assert error.kind is HelmErrorKind.OTHER
+        assert "forceConflicts needs Helm 4" in str(error)
+    assert stage.statuses() == []
 
 
 async def test_a_failed_install_leaves_a_failed_record_that_an_upgrade_mends(stage):

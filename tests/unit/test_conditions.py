@@ -53,3 +53,11 @@ def test_a_long_message_is_cut_at_a_character_and_says_so():
 
     assert len(text.encode()) <= MAX_MESSAGE
     assert text.endswith("(cut)")
+
+
+def test_a_message_is_cut_at_4096_bytes_and_says_so():
+    found = ConditionSet([], generation=1, now="2026-11-30T10:00:00Z")
+    found.observe_condition(ConditionType.DEPLOYED, "InstallSuccessful", "ż" * 4000)
+    message = found.as_list()[0]["message"]
+    assert len(message.encode()) <= 4096
+    assert message.endswith("… (cut)")

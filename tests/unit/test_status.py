@@ -4,6 +4,7 @@ import pytest
 
 from helm_operator.decision import Action, Attempt, Decision
 from helm_operator.errors import HelmError, HelmErrorKind, RetryableError, TerminalError
+from helm_operator.health import Health, Summary
 from helm_operator.release import ReleaseStatus
 from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts
 from tests.builders import NOW, content, desired, record
@@ -36,14 +37,65 @@ def failed(kind=K.INVALID, **changes):
     records = (record(4, ReleaseStatus.FAILED, digest="d2"), record())
     error = HelmError('Service "web" is invalid: spec.ports[0].port: must be between 1 and 65535', kind=kind)
     changes = {"records": records, "content": None, "desired": desired("d2"), "failures": 1, **changes}
-    return outcome(helm_error=error, next_attempt_at=NOW + 5, **changes)
+    return outcome(**{"helm_error": error, "next_attempt_at": NOW + 5, **changes})
 
 
 def facts(status):
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
 
 
+def condition(status, type_):
+    return next((c for c in status["conditions"] if c["type"] == type_), None)
+
+
 GOOD = build_status({}, outcome(), NOW)
+HEALTHY = Summary(Health.HEALTHY, "Healthy", "all 3 objects are healthy")
+ROLLING = Summary(Health.PROGRESSING, "Progressing", 'Deployment "web": 1 of 2 replicas are available')
+BROKEN = Summary(Health.UNHEALTHY, "Unhealthy", 'Deployment "web": ImagePullBackOff')
+
+READY = {
+    "all objects are healthy": (in_sync(health=HEALTHY), ("True", "Healthy"), None),
+    "a roll-out is under way": (in_sync(health=ROLLING), ("False", "Progressing"), "Reconciling"),
+    "an object fails": (in_sync(health=BROKEN), ("False", "Unhealthy"), None),
+    "just upgraded, the objects are not in sight": (outcome(), ("False", "Progressing"), "Reconciling"),
+    "the upgrade failed, whatever the health": (failed(health=HEALTHY), ("False", "OutOfSync"), "Reconciling"),
+    "it failed for good": (failed(K.VALUES, next_attempt_at=None), ("False", "OutOfSync"), "Stalled"),
+    "tries have become rare": (failed(capped=True), ("False", "OutOfSync"), "Stalled"),
+    "the first install failed": (
+        failed(action=Action.INSTALL, records=(record(1, ReleaseStatus.FAILED),)),
+        ("False", "NotDeployed"),
+        "Reconciling",
+    ),
+    "drift that cannot be put right": (
+        in_sync(error=RetryableError('ConfigMap "a" is in the way', reason="ReconcileError"), drifted=True),
+        ("False", "Drifted"),
+        "Reconciling",
+    ),
+    "the API server is gone": (
+        Outcome(generation=7, error=RetryableError("nobody answers", reason="ApiUnavailable")),
+        ("True", "Healthy"),
+        None,
+    ),
+    "being deleted": (in_sync(deleting=True, health=HEALTHY), ("False", "NotDeployed"), "Reconciling"),
+}
+
+
+@pytest.mark.parametrize(("result", "ready", "progress"), READY.values(), ids=READY)
+def test_ready_tells_how_what_runs_is(result, ready, progress):
+    before = build_status(GOOD, in_sync(health=HEALTHY), NOW)
+
+    status = build_status(before, result, NOW + 60)
+
+    assert facts(status)["Ready"] == ready
+    assert {type_ for type_ in ("Reconciling", "Stalled") if condition(status, type_)} == {progress} - {None}
+
+
+def test_a_pause_between_two_tries_leaves_the_progress_as_it_was():
+    before = build_status(GOOD, failed(), NOW)
+    waiting = replace(failed(), action=None, helm_error=None, decision=Decision(Action.WAIT, "back-off"))
+
+    assert build_status(before, waiting, NOW + 2) == before
+
 
 PATHS = {
     "upgraded": (
@@ -160,14 +212,14 @@ def test_every_path_tells_its_conditions(previous, result, expected):
     seen = facts(build_status(previous, result, NOW))
 
     assert {type_: seen[type_] for type_ in expected} == expected
-    assert set(seen) == {"Deployed", "ReleaseFailed", "Irreconcilable"}
+    assert {"Ready", "Deployed", "ReleaseFailed", "Irreconcilable"} <= set(seen)
 
 
 def test_a_failed_upgrade_names_the_failed_revision_and_keeps_the_running_one():
     status = build_status(GOOD, failed(), NOW + 60)
 
     by_type = {c["type"]: c for c in status["conditions"]}
-    assert by_type["Deployed"] == {**by_type["Deployed"], **GOOD["conditions"][0], "observedGeneration": 7}
+    assert by_type["Deployed"] == {**condition(GOOD, "Deployed"), "observedGeneration": 7}
     assert by_type["ReleaseFailed"]["release"]["revision"] == 4
     assert "must be between 1 and 65535" in by_type["ReleaseFailed"]["message"]
     assert status["deployedRelease"] == GOOD["deployedRelease"]
@@ -179,7 +231,8 @@ def test_what_a_pass_could_not_look_at_stays_as_it_was():
     status = build_status(GOOD, blip, NOW + 60)
 
     assert status["deployedRelease"] == GOOD["deployedRelease"]
-    assert status["conditions"][0] == GOOD["conditions"][0]
+    assert condition(status, "Deployed") == condition(GOOD, "Deployed")
+    assert condition(status, "Ready") == condition(GOOD, "Ready")
 
 
 def test_a_pass_in_sync_changes_nothing_at_all():
@@ -228,7 +281,7 @@ def test_the_inventory_stays_until_the_last_object_is_gone():
     )
     status = build_status(GOOD, waiting, NOW)
     assert status["deployedRelease"]["status"] == "uninstalling"
-    assert 'ConfigMap "a"' in status["conditions"][0]["message"]
+    assert 'ConfigMap "a"' in condition(status, "Deployed")["message"]
 
     gone = build_status(status, replace(waiting, waiting_for=()), NOW)
     assert "deployedRelease" not in gone

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from helm_operator.errors import ConfigError
+from helm_operator.release import InstallOptions, Remediation, UninstallOptions, UpgradeOptions
 from helm_operator.selectors import LabelSelector
 from helm_operator.watches import Override, load_watches
 
@@ -52,6 +53,17 @@ def test_an_entry_with_only_the_required_keys_has_the_documented_defaults(load, 
     assert (watch.watch_dependent_resources, watch.wait, watch.timeout, watch.history_max) == (True, False, 300, 10)
     assert (watch.reconcile_period, watch.max_concurrent_reconciles, watch.dry_run_option) == (None, None, None)
     assert (watch.overrides, watch.selector) == ((), LabelSelector())
+    assert watch.install == InstallOptions(retries=None, remediation=Remediation.NONE, disable_hooks=False)
+    assert watch.upgrade == UpgradeOptions(
+        retries=None,
+        remediation=Remediation.NONE,
+        cleanup_on_fail=False,
+        force=False,
+        force_conflicts=False,
+        rollback_force=False,
+        disable_hooks=False,
+    )
+    assert watch.uninstall == UninstallOptions(wait=True, keep_history=False, orphan=False, disable_hooks=False)
     assert (watches.warnings, watches.path) == ((), tmp_path / "watches.yaml")
 
 
@@ -67,6 +79,15 @@ def test_every_key_is_read(load):
         "timeout": "10m",
         "wait": True,
         "historyMax": 3,
+        "install": {"retries": 0, "remediation": "uninstall", "disableHooks": True},
+        "upgrade": {
+            "retries": 5,
+            "remediation": "rollback",
+            "cleanupOnFail": True,
+            "force": True,
+            "disableHooks": True,
+        },
+        "uninstall": {"wait": False, "keepHistory": True, "disableHooks": True},
     }
 
     (watch,) = load([ENTRY | keys]).entries
@@ -75,6 +96,148 @@ def test_every_key_is_read(load):
     assert (watch.reconcile_period, watch.max_concurrent_reconciles, watch.dry_run_option) == (90, 2, "server")
     assert watch.overrides == (Override(("a", "b"), 1),)
     assert str(watch.selector) == "tier"
+    assert watch.install == InstallOptions(retries=0, remediation=Remediation.UNINSTALL, disable_hooks=True)
+    assert watch.upgrade == UpgradeOptions(
+        retries=5, remediation=Remediation.ROLLBACK, cleanup_on_fail=True, force=True, disable_hooks=True
+    )
+    assert watch.uninstall == UninstallOptions(wait=False, keep_history=True, disable_hooks=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "options"),
+    [
+        pytest.param("install", {"remediation": "none"}, InstallOptions(), id="none is the default"),
+        pytest.param("upgrade", {"forceConflicts": True}, UpgradeOptions(force_conflicts=True), id="taking fields"),
+        pytest.param("uninstall", {"orphan": True}, UninstallOptions(orphan=True), id="leaving the release"),
+        pytest.param("upgrade", {}, UpgradeOptions(), id="an empty map says nothing"),
+        pytest.param("uninstall", None, UninstallOptions(), id="nor does no value"),
+        pytest.param("upgrade", {"retries": None, "force": None}, UpgradeOptions(), id="nor do keys without one"),
+    ],
+)
+def test_options_of_actions(load, key, value, options):
+    (watch,) = load([ENTRY | {key: value}]).entries
+
+    assert getattr(watch, key) == options
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "key", "fault"),
+    [
+        pytest.param("install: [a]", 5, "install", "expected a map, not a list", id="a list for options"),
+        pytest.param("install: uninstall", 5, "install", "expected a map, not a string", id="a word for options"),
+        pytest.param(
+            "install:\n  retires: 1", 6, "install.retires", "unknown key; did you mean retries?", id="a misspelt key"
+        ),
+        pytest.param("install:\n  force: true", 6, "install.force", "unknown key", id="a key of another action"),
+        pytest.param(
+            "install:\n  retries: -1",
+            6,
+            "install.retries",
+            "expected a whole number from 0 up, not -1",
+            id="less than no retries",
+        ),
+        pytest.param(
+            "install:\n  retries: 1.5",
+            6,
+            "install.retries",
+            "expected a whole number from 0 up, not 1.5",
+            id="half a retry",
+        ),
+        pytest.param(
+            "upgrade:\n  retries: '3'",
+            6,
+            "upgrade.retries",
+            "expected a whole number from 0 up, not a string",
+            id="retries in quotes",
+        ),
+        pytest.param(
+            "install:\n  remediation: rollback",
+            6,
+            "install.remediation",
+            "expected uninstall or none, not 'rollback'",
+            id="an install cannot be rolled back",
+        ),
+        pytest.param(
+            "upgrade:\n  remediation: uninstall",
+            6,
+            "upgrade.remediation",
+            "expected rollback or none, not 'uninstall'",
+            id="an upgrade is not uninstalled",
+        ),
+        pytest.param(
+            "upgrade:\n  remediation: no",
+            6,
+            "upgrade.remediation",
+            "expected a string, not a boolean; put it in quotes",
+            id="no is a boolean in YAML",
+        ),
+        pytest.param(
+            "upgrade:\n\n  cleanupOnFail: 1",
+            7,
+            "upgrade.cleanupOnFail",
+            "expected true or false, not a number",
+            id="a number for a flag",
+        ),
+        pytest.param(
+            "upgrade:\n  CleanUpOnFail: true",
+            6,
+            "upgrade.CleanUpOnFail",
+            "unknown key; did you mean cleanupOnFail?",
+            id="another case",
+        ),
+        pytest.param(
+            "upgrade: {force: true, forceConflicts: true}",
+            5,
+            "upgrade.forceConflicts",
+            "cannot be true together with upgrade.force",
+            id="two kinds of force",
+        ),
+        pytest.param(
+            "upgrade:\n  force: true\n  force: false",
+            7,
+            "upgrade",
+            "key force stands twice, first in line 6",
+            id="a key that stands twice",
+        ),
+        pytest.param(
+            "uninstall:\n  wait: yes please",
+            6,
+            "uninstall.wait",
+            "expected true or false, not a string",
+            id="words for a flag",
+        ),
+        pytest.param(
+            "uninstall: {orphan: true, keepHistory: true}",
+            5,
+            "uninstall.keepHistory",
+            "cannot be true together with uninstall.orphan",
+            id="an orphan with a history",
+        ),
+        pytest.param(
+            "uninstall:\n  description: x",
+            6,
+            "uninstall.description",
+            "unknown key",
+            id="descriptions come by annotation",
+        ),
+        pytest.param('uninstall:\n  "a\\nb": x', 6, "uninstall", "unknown key", id="a key that is not printable"),
+    ],
+)
+def test_a_bad_option_is_told_with_its_own_key(problems, lines, line, key, fault):
+    head = "- group: g.example\n  version: v1\n  kind: Web\n  chart: ./chart\n"
+    (problem,) = problems(head + "".join(f"  {text}\n" for text in lines.split("\n")))
+
+    assert problem.startswith(f"watches.yaml:{line}: entry 1 (g.example/v1 Web), key {key}: {fault}")
+
+
+def test_all_bad_options_are_told_at_once(problems):
+    told = problems([ENTRY | {"install": {"a": 1, "retries": "x"}, "upgrade": {"force": "y"}}])
+
+    assert [problem.partition("key ")[2].partition(":")[0] for problem in told] == [
+        "install.a",
+        "install.retries",
+        "upgrade.force",
+    ]
 
 
 def test_a_key_without_a_value_is_a_key_left_out(load):
@@ -265,8 +428,10 @@ def overrides(load, text, environ=None):
         pytest.param("a: word", "word", id="a word"),
         pytest.param('a: ""', "", id="nothing"),
         pytest.param('a: "0755"', "0755", id="a string with a leading zero stays one"),
-        pytest.param('a: "3"', 3, id="text is typed as --set types it"),
-        pytest.param("a: $N", 3, id="and so is what a variable holds"),
+        pytest.param('a: "3"', "3", id="quotes make text"),
+        pytest.param("a: 'true'", "true", id="of a word as well"),
+        pytest.param("a: $N", 3, id="what a variable holds is typed as --set types it"),
+        pytest.param('a: "$N"', "3", id="but not in quotes"),
         pytest.param("a: 2026-11-30", "2026-11-30", id="a date is text"),
         pytest.param("a: 1:30", "1:30", id="no numbers to the base of 60"),
         pytest.param("a: 1e3", "1e3", id="a commit's digest is no number"),
@@ -280,7 +445,8 @@ def test_override_values_have_types(load, line, value):
 
     watches = overrides(load, line, environ)
 
-    assert watches.entries[0].overrides == (Override(("a",), value),)
+    (override,) = watches.entries[0].overrides
+    assert (override.path, override.value, override.from_environment) == (("a",), value, "$" in line)
     assert type(watches.entries[0].overrides[0].value) is type(value)
     assert watches.warnings == ()
 
