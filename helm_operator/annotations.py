@@ -22,7 +22,7 @@ from helm_operator.watches import Watch
 from helm_operator.watches.nodes import suggestion
 
 PAUSE: Final = f"{DOMAIN}/pause"
-"""`true`: nothing is installed, upgraded, repaired or uninstalled until it is taken away."""
+"""`true`: nothing is installed, upgraded or repaired until it is taken away. A deletion is carried out all the same."""
 
 RECONCILE: Final = f"{DOMAIN}/reconcile"
 """Any text, such as the time: one new revision for each new text, even if the inputs are the same."""

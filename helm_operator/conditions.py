@@ -27,6 +27,8 @@ class ConditionType(StrEnum):
     DEPLOYED = "Deployed"
     RELEASE_FAILED = "ReleaseFailed"
     IRRECONCILABLE = "Irreconcilable"
+    PAUSED = "Paused"
+    """There only while it is True."""
     RECONCILING = "Reconciling"
     """There only while it is True (kstatus)."""
     STALLED = "Stalled"

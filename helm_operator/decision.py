@@ -37,7 +37,9 @@ class Action(StrEnum):
     FINISH = "finish"
     """The release is gone; see that its objects are, then let the custom resource go."""
     LET_GO = "let go"
-    """The release is somebody else's; only our finalizer goes."""
+    """The release is somebody else's, or shall stay; only our finalizer goes."""
+    PAUSE = "pause"
+    """Nothing, for as long as the annotation stands."""
 
     @property
     def runs_helm(self) -> bool:
@@ -101,6 +103,15 @@ class Situation:
     """The adoption annotation stands and was not used yet."""
     lock_timeout: float = 300.0
     """Seconds for which an unfinished revision may be somebody's running action."""
+    paused: bool = False
+    forced: bool = False
+    """A new revision is asked for by annotation, whatever the inputs."""
+    forgiven: bool = False
+    """Past failures are to be forgotten, by annotation."""
+    let_go: bool = False
+    """On deletion, the release stays."""
+    keep_history: bool = False
+    """On deletion, the records of the release stay."""
     process: str = ""
     """This operator process, as in ATTEMPT_LABEL. It runs nothing on the release while it decides."""
 
@@ -136,7 +147,9 @@ def decide(situation: Situation) -> Decision:
 def _deleting(s: Situation) -> Decision | None:
     if not s.deleting:
         return None
-    if s.newest is None:
+    if s.let_go:
+        return Decision(Action.LET_GO, "the release stays, as the annotation or the watch asks")
+    if s.newest is None or (s.newest.status is ReleaseStatus.UNINSTALLED and s.keep_history):
         return Decision(Action.FINISH, "the custom resource is being deleted and its release is gone")
     if s.newest.owner_uid != s.owner_uid:
         return Decision(Action.LET_GO, "the release does not belong to this custom resource")
@@ -144,9 +157,15 @@ def _deleting(s: Situation) -> Decision | None:
     return waiting or Decision(Action.UNINSTALL, "the custom resource is being deleted")
 
 
+def _paused(s: Situation) -> Decision | None:
+    return Decision(Action.PAUSE, "paused by annotation") if s.paused else None
+
+
 def _conflict(s: Situation) -> Decision | None:
     if s.newest is None or s.newest.owner_uid == s.owner_uid:
         return None
+    if s.newest.status is ReleaseStatus.UNINSTALLED and s.newest.owner_uid:
+        return None  # Only the kept history of an earlier custom resource.
     key = s.newest.key
     if s.adopt:
         return _locked(s.newest, s) or Decision(Action.UPGRADE, f"adopted by the annotation {ADOPT_ANNOTATION}")
@@ -216,6 +235,10 @@ def _unknown_revision(s: Situation) -> Decision | None:
     return None
 
 
+def _forced(s: Situation) -> Decision | None:
+    return Decision(Action.UPGRADE, "asked for by annotation") if s.forced else None
+
+
 def _suspect(s: Situation) -> Decision | None:
     if not s.suspects:
         return None
@@ -224,6 +247,7 @@ def _suspect(s: Situation) -> Decision | None:
 
 CHECKS: Final[tuple[Check, ...]] = (
     _deleting,
+    _paused,
     _conflict,  # Never touch what is not ours.
     _pending,  # Never act beside somebody else.
     _uninstalling,
@@ -232,6 +256,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _not_deployed,
     _outdated,
     _unknown_revision,
+    _forced,
     _suspect,
 )
 
@@ -269,6 +294,8 @@ def _maker(record: ReleaseRecord, s: Situation) -> str:
 def _not_yet(s: Situation, action: str | None, *, digest: str | None) -> Decision | None:
     """Hold the next try back after a failure with the same input."""
     last = s.attempt
+    if s.forced or s.forgiven:
+        return None
     if last is None or last.succeeded or last.failures < 1:
         return None
     if (digest is not None and last.input_digest != digest) or (action is not None and last.action != action):

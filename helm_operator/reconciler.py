@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from helm_operator import status
+from helm_operator.annotations import RECONCILE, RESET, Wishes, wishes
 from helm_operator.backoff import retry_delay
 from helm_operator.checkup import LOOK_SECONDS, Checkup
 from helm_operator.decision import Action, Attempt, Decision, Situation, decide
@@ -48,6 +49,7 @@ from helm_operator.release import (
     ReleaseKey,
     ReleaseRecord,
     ReleaseStatus,
+    Remediation,
 )
 from helm_operator.removal import remove_leftovers
 from helm_operator.repair import Repairer, inventory_of
@@ -64,6 +66,8 @@ _MOST_STEPS: Final = 8
 """A pass that is not done after so many steps goes on in another one."""
 _SYNC_PAUSE: Final = 1.0
 """Seconds until it is looked again whether a watch has brought its first list."""
+_NEVER: Final = float("inf")
+_CONFLICTS: Final = "other field managers hold fields of the chart; they are taken over"
 _CATCH_UP_SPREAD: Final = 0.05
 """Seconds for each custom resource over which the comparisons after a start are spread."""
 _TROUBLE_BASE: Final = 1.0
@@ -90,6 +94,7 @@ class Pass:
     key: ResourceKey
     resource: CustomResource
     kind: ServedKind
+    wishes: Wishes
     api: Resource
     release: ReleaseKey
     outcome: Outcome
@@ -157,8 +162,13 @@ class Reconciler:
         """uid and revision for which it is known which objects are watched."""
         self._polls: dict[ResourceKey, _Poll] = {}
         """Objects that are compared with the manifest at a set time, watched or not."""
+        self._periods: dict[ResourceKey, float] = {}
+        """Seconds between two re-checks, as the newest pass has read them."""
+        self._warned: dict[ResourceKey, tuple[str, ...]] = {}
         self._process = secrets.token_hex(4)
         self._attempts = itertools.count(1)
+        self._unrepaired: dict[ResourceKey, _Unrepaired] = {}
+        """Objects that could not be put right, and when that is tried again."""
         self._troubles: dict[ResourceKey, int] = {}
         """Passes in a row that an error other than Helm's ended."""
         self._steps: dict[Action, Callable[[Pass], Awaitable[bool]]] = {
@@ -184,8 +194,10 @@ class Reconciler:
             return Next()
         kind = self._kinds[key.kind]
         if self._settled.get(key) == self._seen(key, resource) and self._due_poll(key) is None:
-            return Next(after=self._until_poll(key, self._period(kind)))
+            after = self._until_poll(key, self._periods.get(key, _NEVER))
+            return Next(after=None if after == _NEVER else after)
         outcome = Outcome(generation=resource.generation or None, deleting=resource.deleting)
+        asked = wishes(resource.annotations, kind.watch)
         try:
             api = await self._kube.resource(kind.watch.api_version, kind.watch.kind)
         except ApiError as error:
@@ -195,7 +207,8 @@ class Reconciler:
             outcome.generation = None  # Our own status would move it.
         release = release_key(resource)
         seen = (kind.chart_token, self._dependents.health_version(release))
-        current = Pass(key, resource, kind, api, release, outcome, *seen, may_act)
+        current = Pass(key, resource, kind, asked, api, release, outcome, *seen, may_act)
+        await self._warn(current)
         try:
             if not await self._work(current):
                 return Next(act=True, urgent=_is_news(resource))
@@ -230,7 +243,10 @@ class Reconciler:
             self._polls,
             self._polled_health,
             self._explained,
+            self._unrepaired,
             self._troubles,
+            self._periods,
+            self._warned,
         ):
             memory.pop(key, None)
         self._reporter.forget(key)
@@ -308,7 +324,7 @@ class Reconciler:
                 "Namespaced and create the custom resource in the namespace of its release",
                 reason="ClusterScoped",
             )
-        p.outcome.desired = desire(p.resource, p.kind.watch, p.kind.usable_chart())
+        p.outcome.desired = desire(p.resource, p.kind.watch, p.kind.usable_chart(), p.wishes)
         p.secrets |= sensitive_strings(p.desired.values)
         overrides = [override for override in p.kind.watch.overrides if override.from_environment]
         p.secrets |= {override.value for override in overrides if isinstance(override.value, str)}
@@ -346,7 +362,7 @@ class Reconciler:
         self._polls.pop(p.key, None)
         if refs:
             # A little early, so that the pass of the next period finds it due.
-            self._polls[p.key] = _Poll(refs, self._clock() + self._period(p.kind) * 0.9, refs)
+            self._polls[p.key] = _Poll(refs, self._clock() + self._period(p) * 0.9, refs)
 
     def _due_poll(self, key: ResourceKey) -> _Poll | None:
         poll = self._polls.get(key)
@@ -355,14 +371,20 @@ class Reconciler:
     def _suspects(self, p: Pass) -> frozenset[ObjectRef]:
         """Return the objects that are to be compared with the manifest now."""
         suspects = self._dependents.suspects(p.release)
-        poll = self._due_poll(p.key)
-        return suspects | poll.refs if poll is not None else suspects
+        if (poll := self._due_poll(p.key)) is not None:
+            suspects |= poll.refs
+        if (unrepaired := self._unrepaired.get(p.key)) is not None:
+            suspects |= unrepaired.refs
+        return suspects
 
     def _situation(self, p: Pass) -> Situation:
         known = self._reporter.known_status(p.key, p.resource)
         adoption = known.get("adoption")
         used = adoption.get("token") if isinstance(adoption, dict) else None
         token = p.resource.annotations.get(ADOPT_ANNOTATION)
+        handled = known.get("handledAnnotations")
+        handled = handled if isinstance(handled, dict) else {}
+        force, reset = p.wishes.force_token, p.wishes.reset_token
         return Situation(
             owner_uid=p.resource.uid,
             deleting=p.resource.deleting,
@@ -375,6 +397,11 @@ class Reconciler:
             suspects=len(self._suspects(p)),
             adopt=token is not None and token == p.release.name and token != used,
             lock_timeout=p.kind.watch.timeout,
+            paused=p.wishes.paused,
+            forced=force is not None and force != handled.get(RECONCILE),
+            forgiven=reset is not None and reset != handled.get(RESET),
+            let_go=p.wishes.let_go,
+            keep_history=p.wishes.uninstall.keep_history,
             process=self._process,
         )
 
@@ -409,6 +436,10 @@ class Reconciler:
     async def _install(self, p: Pass) -> bool:
         await self._ensure_finalizer(p)
         await self._run(p, Action.INSTALL, self._helm.install(self._marked(p)))
+        if self._must_take_fields(p):
+            await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
+        elif self._left_a_failure(p) and p.wishes.install.remediation is Remediation.UNINSTALL:
+            await self._remedy(p, "uninstall of the failed install", self._uninstall_call(p))
         return False
 
     async def _upgrade(self, p: Pass) -> bool:
@@ -416,6 +447,11 @@ class Reconciler:
         adopted = not p.outcome.owned
         because = p.decision.because if adopted else await self._what_changed(p)
         await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p)), because)
+        if self._must_take_fields(p):
+            await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
+        deployed = status.deployed_record(p.outcome.records)
+        if self._left_a_failure(p) and p.wishes.upgrade.remediation is Remediation.ROLLBACK and deployed is not None:
+            await self._remedy(p, f"roll-back to revision {deployed.revision}", self._rollback_call(p, deployed))
         if adopted and p.outcome.helm_error is None:
             p.outcome.adopted = {"token": p.release.name, "revision": p.outcome.records[0].revision}
         return False
@@ -443,8 +479,8 @@ class Reconciler:
         await self._take_inventory(p)
         p.outcome.uninstalled = True
         waiting = await remove_leftovers(self._kube, p.outcome.inventory, p.release)
-        p.outcome.waiting_for = tuple(waiting)
-        if not waiting:
+        p.outcome.waiting_for = tuple(waiting) if p.wishes.uninstall.wait else ()
+        if not p.outcome.waiting_for:
             await self._release_finalizers(p)
         return False
 
@@ -453,9 +489,13 @@ class Reconciler:
         return False
 
     async def _repair(self, p: Pass) -> bool:
-        newest = p.outcome.records[0]
-        content = await self._read(p, newest.revision)
-        result = await self._repairer.repair(content, p.release, self._suspects(p))
+        suspects = self._suspects(p)
+        known = self._unrepaired.get(p.key)
+        if known is not None and known.until > self._clock() and suspects <= known.refs:
+            p.outcome.drifted = True  # Nothing new: neither the objects nor what is told of them.
+            raise known.error
+        content = await self._read(p, p.outcome.records[0].revision)
+        result = await self._repairer.repair(content, p.release, suspects)
         self._dependents.clear(p.release, result.settled)
         if (poll := self._due_poll(p.key)) is not None:
             self._plan_poll(p, poll.then)
@@ -464,19 +504,82 @@ class Reconciler:
             }
         if result.repaired:
             await self._reporter.repaired(p.resource, result.repaired)
-        if result.error is not None:
-            p.outcome.drifted = True
-            raise result.error
-        return False
+        if result.error is None:
+            self._unrepaired.pop(p.key, None)
+            return False
+        tries = known.tries + 1 if known is not None else 1
+        pause = retry_delay(tries, base=_TROUBLE_BASE, ceiling=_TROUBLE_CEILING, spread=p.resource.uid)
+        refs = frozenset(result.faults)
+        self._unrepaired[p.key] = _Unrepaired(result.error, refs, self._clock() + pause, tries)
+        p.outcome.drifted = True
+        raise result.error
 
     # How the steps work.
 
-    def _marked(self, p: Pass) -> DesiredRelease:
-        return replace(p.desired, attempt=f"{self._process}.{next(self._attempts)}")
+    def _marked(self, p: Pass, *, take_fields: bool = False) -> DesiredRelease:
+        """Return what is desired, with the mark of this attempt."""
+        attempt = f"{self._process}.{next(self._attempts)}"
+        upgrade = replace(p.desired.upgrade, force_conflicts=True) if take_fields else p.desired.upgrade
+        return replace(p.desired, attempt=attempt, upgrade=upgrade)
+
+    def _must_take_fields(self, p: Pass) -> bool:
+        """Whether Helm was refused over fields of other managers, and shall take them.
+
+        The correction of drift would take them back as well, so an upgrade does not stop there.
+        """
+        error = p.outcome.helm_error
+        if error is None or error.kind is not HelmErrorKind.FIELD_CONFLICT:
+            return False
+        return p.desired.upgrade.force_conflicts is None and bool(p.outcome.records)
+
+    def _left_a_failure(self, p: Pass) -> bool:
+        """Whether the action failed in a way that left a failed revision behind."""
+        newest = p.outcome.records[0] if p.outcome.looked and p.outcome.records else None
+        error = p.outcome.helm_error
+        return (
+            error is not None
+            and error.kind is not HelmErrorKind.CANCELLED
+            and p.outcome.owned
+            and newest is not None
+            and newest.status is ReleaseStatus.FAILED
+        )
+
+    async def _remedy(self, p: Pass, what: str, call: Awaitable[None]) -> None:
+        """Undo a failed action. The failure stays what is told; that of the remedy comes behind it."""
+        failure = p.outcome.helm_error
+        assert failure is not None  # noqa: S101 - _left_a_failure has looked
+        logger.info("%s: %s of release %s begins", p.key, what, p.release)
+        try:
+            await self._interruptible(p, call)
+            told = f"{failure}. It was followed by a {what}"
+        except HelmError as error:
+            told = f"{failure}. The {what} failed as well: {redact(str(error), p.secrets)}"
+        p.outcome.helm_error = HelmError(told, kind=failure.kind, output=failure.output)
+        await self._look(p)
+
+    async def _rollback_call(self, p: Pass, to: ReleaseRecord) -> None:
+        options = p.wishes.upgrade
+        await self._helm.rollback(
+            p.release,
+            to.revision,
+            timeout=p.kind.watch.timeout,
+            history_max=p.kind.watch.history_max,
+            force=options.rollback_force,
+            force_conflicts=bool(options.force_conflicts),
+            disable_hooks=options.disable_hooks,
+        )
 
     async def _uninstall_call(self, p: Pass) -> None:
         try:
-            remarks = await self._helm.uninstall(p.release, timeout=p.kind.watch.timeout)
+            # Half-done releases are purged: only what the custom resource's deletion leaves may be kept.
+            keep = p.wishes.uninstall.keep_history and p.resource.deleting
+            remarks = await self._helm.uninstall(
+                p.release,
+                timeout=p.kind.watch.timeout,
+                keep_history=keep,
+                disable_hooks=p.wishes.uninstall.disable_hooks,
+                description=p.wishes.uninstall.description if keep else "",
+            )
         except HelmError as error:
             if error.kind is not HelmErrorKind.NOT_FOUND:
                 raise
@@ -497,6 +600,8 @@ class Reconciler:
         except HelmError as found:
             error = self._note_failure(p, action, found)
         outcome.helm_error, outcome.finished_at = error, self._clock()
+        tokens = {RECONCILE: p.wishes.force_token, RESET: p.wishes.reset_token}
+        outcome.handled = {name: token for name, token in tokens.items() if token is not None} or None
         took = outcome.finished_at - outcome.started_at
         if error is None:
             self._overseen.setdefault(p.key, (p.resource.uid, 0))  # Its objects are as Helm has just left them.
@@ -517,7 +622,9 @@ class Reconciler:
             outcome.next_attempt_at = self._clock() if outcome.failures else None
             return shown
         outcome.failures = status.failed_attempts(previous, action, digest)
-        if error.kind not in status.TERMINAL or action is Action.UNINSTALL:
+        retries = {Action.INSTALL: p.wishes.install.retries, Action.UPGRADE: p.wishes.upgrade.retries}.get(action)
+        exhausted = retries is not None and outcome.failures > retries
+        if (error.kind not in status.TERMINAL and not exhausted) or action is Action.UNINSTALL:
             settings = self._settings
             delay = retry_delay(
                 outcome.failures, base=settings.retry_base, ceiling=settings.retry_ceiling, spread=p.resource.uid
@@ -606,7 +713,7 @@ class Reconciler:
         if body["metadata"].get("deletionTimestamp") and not finalizers:
             self._resources.drop(p.key, p.resource.uid)
             return
-        self._resources.store(p.key, body)
+        self._resources.update(p.key, body)
         fresh = CustomResource.from_body(body)
         if not _same_wish(p.resource, fresh):
             raise _Overtaken
@@ -628,12 +735,15 @@ class Reconciler:
             self._settled.pop(p.key, None)
         return Next(after=self._again_after(p, written=written is not None))
 
-    def _again_after(self, p: Pass, *, written: bool) -> float:
+    def _again_after(self, p: Pass, *, written: bool) -> float | None:
         outcome, now = p.outcome, self._clock()
-        delays = [self._until_poll(p.key, self._period(p.kind))]
+        self._periods[p.key] = self._period(p)
+        delays = [self._until_poll(p.key, self._periods[p.key])]
         if p.again is not None:
             delays.append(p.again)
-        if (outcome.error is not None and not isinstance(outcome.error, TerminalError)) or not written:
+        if outcome.drifted and p.key in self._unrepaired:
+            delays.append(self._unrepaired[p.key].until - now)
+        elif (outcome.error is not None and not isinstance(outcome.error, TerminalError)) or not written:
             delays.append(self._trouble_delay(p.key, p.resource))
         if outcome.next_attempt_at is not None:
             delays.append(outcome.next_attempt_at - now)
@@ -643,9 +753,11 @@ class Reconciler:
             delays.append(0.0)
         if outcome.waiting_for:
             delays.append(1.0)
-        return max(0.0, min(delays))
+        soonest = min(delays)
+        return None if soonest == _NEVER else max(0.0, soonest)
 
     def _until_poll(self, key: ResourceKey, most: float) -> float:
+        """Return the seconds until a poll is due, at most `most`."""
         poll = self._polls.get(key)
         return most if poll is None else max(0.0, min(most, poll.at - self._clock()))
 
@@ -653,8 +765,18 @@ class Reconciler:
         count = self._troubles[key] = self._troubles.get(key, 0) + 1
         return retry_delay(count, base=_TROUBLE_BASE, ceiling=_TROUBLE_CEILING, spread=resource.uid)
 
-    def _period(self, kind: ServedKind) -> float:
-        return kind.watch.reconcile_period or self._settings.reconcile_period
+    def _period(self, p: Pass) -> float:
+        asked = p.wishes.reconcile_period
+        return self._settings.reconcile_period if asked is None else asked
+
+    async def _warn(self, p: Pass) -> None:
+        """Tell once what is wrong with the annotations."""
+        told = self._warned.get(p.key, ())
+        if p.wishes.warnings != told:
+            self._warned[p.key] = p.wishes.warnings
+            for warning in p.wishes.warnings:
+                if warning not in told:
+                    await self._reporter.warn(p.resource, "InvalidAnnotation", warning)
 
     def _seen(self, key: ResourceKey, resource: CustomResource) -> _Settled:
         release = release_key(resource)
@@ -684,6 +806,15 @@ class _Explained(NamedTuple):
     verdicts: dict[ObjectRef, Verdict]
     summary: Summary
     until: float
+
+
+class _Unrepaired(NamedTuple):
+    """Objects that could not be put right, why, until when (Unix time) that will do, and tries so far."""
+
+    error: PassError
+    refs: frozenset[ObjectRef]
+    until: float
+    tries: int
 
 
 class _Poll(NamedTuple):

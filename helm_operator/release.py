@@ -184,8 +184,10 @@ class UpgradeOptions:
     deleted and created anew, and a claim that is bound to its volume cannot be replaced at all. Helm 4 leaves
     server-side apply for it, and keeps to client-side patches from then on.
     """
-    force_conflicts: bool = False
+    force_conflicts: bool | None = None
     """Take fields that other field managers hold; only Helm 4 can. It has no meaning together with `force`.
+
+    None: only after Helm was refused for it, as the correction of drift would take them back anyway.
 
     It holds for installs as well: objects that an earlier release left behind may have such fields.
     """

@@ -66,7 +66,7 @@ class Reporter:
                     newest = CustomResource.from_body(body)
                     if newest.uid != resource.uid:
                         break  # Another custom resource of the same name; its own pass will come.
-                    self._resources.store(key, body)
+                    self._resources.update(key, body)
                     resource, overtaken = newest, True
                     continue
                 await self._tell(resource, previous, status)
@@ -85,6 +85,11 @@ class Reporter:
         for one in repaired:
             logger.info("%s: %s", resource, one)
             await self._event(resource, "Normal", "DriftCorrected", str(one))
+
+    async def warn(self, resource: CustomResource, reason: str, message: str) -> None:
+        """Tell something that its reader should mend."""
+        logger.warning("%s: %s", resource, message)
+        await self._event(resource, "Warning", reason, message)
 
     async def _write(self, key: ResourceKey, resource: CustomResource, api: Resource, status: Json) -> str:
         patch = {
@@ -105,7 +110,7 @@ class Reporter:
                     key,
                     key.kind,
                 )
-        self._resources.store(key, body)
+        self._resources.update(key, body)
         return str(body["metadata"]["resourceVersion"])
 
     async def _tell(self, resource: CustomResource, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -105,6 +105,8 @@ class Outcome:
     """Objects of the uninstalled release that are still there, in words."""
     inventory: tuple[ObjectRef, ...] = field(default=())
     adopted: Json | None = None
+    handled: Json | None = None
+    """Tokens of one-shot annotations that were acted upon, by annotation."""
 
 
 def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> Json:
@@ -118,9 +120,16 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
         status["observedGeneration"] = outcome.generation
     _deployed(status, conditions, outcome)
     _release_failed(conditions, outcome)
-    _irreconcilable(conditions, outcome)
-    _ready(conditions, outcome)
-    _progress(conditions, outcome)
+    paused = outcome.decision is not None and outcome.decision.action is Action.PAUSE and outcome.error is None
+    if paused:
+        message = "nothing is installed, upgraded or repaired before the annotation is taken away"
+        conditions.observe_condition(ConditionType.PAUSED, "Paused", message)
+    else:
+        if outcome.decision is not None:
+            conditions.remove(ConditionType.PAUSED)
+        _irreconcilable(conditions, outcome)
+        _ready(conditions, outcome)
+        _progress(conditions, outcome)
     if outcome.action is not None:
         status["lastAttempt"] = _last_attempt(outcome)
     elif _in_sync(outcome) and isinstance(previous.get("lastAttempt"), Mapping):
@@ -130,6 +139,8 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
         _history(status, outcome)
     if outcome.adopted is not None:
         status["adoption"] = outcome.adopted
+    if outcome.handled is not None:
+        status["handledAnnotations"] = {**(previous.get("handledAnnotations") or {}), **outcome.handled}
     status["conditions"] = conditions.as_list()
     return status
 
@@ -348,7 +359,11 @@ def _what_next(outcome: Outcome) -> str:
 
 
 def _failed_release(outcome: Outcome) -> Json | None:
-    newest = outcome.records[0] if outcome.looked and outcome.records and outcome.owned else None
+    records = outcome.records if outcome.looked and outcome.owned else ()
+    digest_ = outcome.desired.input_digest if outcome.desired else None
+    # A remediation may have put a good revision on top of the failed one.
+    failed = (record for record in records if record.status is ReleaseStatus.FAILED and record.input_digest == digest_)
+    newest = next(failed, records[0] if records else None)
     chart = {"name": outcome.desired.chart.name, "version": outcome.desired.chart.version} if outcome.desired else None
     if newest is not None and newest.status is not ReleaseStatus.DEPLOYED:
         return _release_ref(newest, chart)

@@ -73,11 +73,11 @@ class HelmCli:
         return self._version
 
     async def check(self, options: UpgradeOptions) -> None:
-        await self._force(force=options.force, conflicts=options.force_conflicts)
+        await self._force(force=options.force, conflicts=bool(options.force_conflicts))
 
     async def install(self, desired: DesiredRelease) -> None:
         values, options = _encoded(desired), desired.install
-        force = await self._force(conflicts=desired.upgrade.force_conflicts and not desired.upgrade.force)
+        force = await self._force(conflicts=bool(desired.upgrade.force_conflicts and not desired.upgrade.force))
         await self._command.install(
             desired.key.name,
             desired.chart_path,
@@ -90,7 +90,7 @@ class HelmCli:
 
     async def upgrade(self, desired: DesiredRelease) -> None:
         values, options = _encoded(desired), desired.upgrade
-        force = await self._force(force=options.force, conflicts=options.force_conflicts)
+        force = await self._force(force=options.force, conflicts=bool(options.force_conflicts))
         await self._command.upgrade(
             desired.key.name,
             desired.chart_path,

@@ -91,7 +91,15 @@ def _forms(secret: str) -> Iterator[str]:
         if len(plain) < SHORTEST or plain.lower() in _HARMLESS:
             continue
         yield plain
-        yield json.dumps(plain, ensure_ascii=False)[1:-1]
+        quoted = json.dumps(plain, ensure_ascii=False)[1:-1]
+        yield quoted
+        # As Go writes JSON for web pages, and as JSON and YAML write what is not ASCII.
+        yield quoted.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        yield json.dumps(plain)[1:-1]
+        yield "".join(
+            char if char < "\x7f" or (char.isprintable() and ord(char) < 0x10000) else f"\\U{ord(char):08X}"
+            for char in quoted
+        )
         if len(plain) >= SHORTEST + 1:
             yield base64.b64encode(plain.encode(errors="surrogatepass")).decode()
 

@@ -47,6 +47,11 @@ class ResourceCache:
         """Return the custom resources whose release has this name (two kinds may clash)."""
         return tuple(self._by_release.get(release, ()))
 
+    def update(self, key: ResourceKey, body: Mapping[str, Any]) -> None:
+        """As `store`, but only where the custom resource was not dropped meanwhile."""
+        if key in self._resources:
+            self.store(key, body)
+
     def store(self, key: ResourceKey, body: Mapping[str, Any]) -> CustomResource:
         """Take over a state that the API server gave, unless a newer one is known.
 
