@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import kopf
 
+# Not public, but the only way to see what kopf watches; kopf's version is pinned.
+from kopf._cogs.structs.references import Insights
+
 from helm_operator.kube import Credentials
 from helm_operator.release import DOMAIN, Json
 from helm_operator.watches import Watch
@@ -55,6 +58,7 @@ class Intake:
         self._stop = threading.Event()
         self._round = threading.Event()
         """Ends the present run of kopf, but not the intake."""
+        self._insights = Insights()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="kopf", daemon=True)
 
@@ -65,6 +69,13 @@ class Intake:
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
+
+    def watches(self, watch: Watch) -> bool:
+        """Return whether kopf has found the kind, and watches it."""
+        return any(
+            (resource.group, resource.version, resource.kind) == (watch.group, watch.version, watch.kind)
+            for resource in tuple(self._insights.watched_resources)
+        )
 
     def restart(self) -> None:
         """Look for the watched kinds afresh."""
@@ -85,12 +96,14 @@ class Intake:
         pause = 1.0
         while not self._stop.is_set():
             self._round.clear()
+            self._insights = Insights()
             if self._stop.is_set():
                 return
             try:
                 await kopf.operator(
                     registry=self._registry(),
                     settings=_settings(scanning=self._scanning),
+                    insights=self._insights,
                     standalone=True,
                     clusterwide=not self._namespaces,
                     namespaces=self._namespaces,

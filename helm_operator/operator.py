@@ -35,7 +35,7 @@ _PLANNERS: Final = 4
 _CHART_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 300.0
 _BURST_SECONDS: Final = 0.5
-_KIND_SECONDS: Final = 10.0
+_KIND_SECONDS: Final = 5.0
 _LOST_SECONDS: Final = 2.0
 """How long passes may take to end, beyond the time for helm, where this replica leads no more."""
 
@@ -119,8 +119,7 @@ class Operator:
             await self._watch_releases(kube, stop)
             self._start(self._watch_charts())
             self._start(self._sweep(kube))
-            if not scanning:
-                self._start(self._watch_kinds(kube, intake))
+            self._start(self._watch_kinds(kube, intake))
             self._ready = True
             if self._elector is not None and not stop.is_set():
                 logger.info("campaigning for lease %s as %s", settings.lease, self._elector.identity)
@@ -194,20 +193,30 @@ class Operator:
         return True
 
     async def _watch_kinds(self, kube: KubeClient, intake: Intake) -> None:
-        """Without a watch on CRDs: start the intake again when a watched kind has come."""
-        served: set[str] | None = None
+        """Start the intake again where it has missed that a watched kind is served.
+
+        It looks for kinds once, and then when a CRD changes; an API server that is just coming
+        up may tell it nothing at the first, and an account without the right to watch CRDs
+        never learns of the second.
+        """
+        missed: set[str] = set()
         while True:
-            found = set()
-            for name, kind in self._kinds.items():
-                kube.forget_resource(kind.watch.api_version)
-                with contextlib.suppress(ApiError):
-                    await kube.resource(kind.watch.api_version, kind.watch.kind)
-                    found.add(name)
-            if served is not None and found - served:
-                logger.info("%s can be served now", ", ".join(sorted(found - served)))
-                intake.restart()
-            served = found
             await asyncio.sleep(_KIND_SECONDS)
+            unwatched = {name for name, kind in self._kinds.items() if not intake.watches(kind.watch)}
+            served = {name for name in unwatched if await self._is_served(kube, self._kinds[name].watch)}
+            if missed & served:
+                logger.warning("%s: served, but not watched; watching anew", ", ".join(sorted(missed & served)))
+                intake.restart()
+                served = set()
+            missed = served
+
+    async def _is_served(self, kube: KubeClient, watch: Watch) -> bool:
+        kube.forget_resource(watch.api_version)
+        try:
+            await kube.resource(watch.api_version, watch.kind)
+        except ApiError:
+            return False
+        return True
 
     async def _watch_releases(self, kube: KubeClient, stop: asyncio.Event) -> None:
         """Know all release records before the first pass, unless they are refused."""
