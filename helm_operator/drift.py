@@ -41,6 +41,17 @@ def as_helm_applies(item: Mapping[str, Any], ref: ObjectRef, key: ReleaseKey) ->
     return {name: value for name, value in item.items() if name != "status"} | {"metadata": meta}
 
 
+def overlaid(live: Any, wanted: Any) -> Any:
+    """Return a live object with the manifest's fields in it: maps are merged, all else is the manifest's.
+
+    What the API server keeps for itself is left out, but for the resourceVersion.
+    """
+    if not isinstance(live, Mapping) or not isinstance(wanted, Mapping):
+        return wanted
+    merged = {name: value for name, value in live.items() if name not in ("status", "managedFields")}
+    return merged | {name: overlaid(live.get(name), value) for name, value in wanted.items()}
+
+
 def differences(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return the paths at which `wanted` (a dry run's answer) differs from `live`; never a value."""
     return list(_differences(_comparable(live), _comparable(wanted), ""))

@@ -11,13 +11,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from helm_operator.drift import as_helm_applies, comes_and_goes, differences, object_ref, ours_to_repair
+from helm_operator.drift import as_helm_applies, comes_and_goes, differences, object_ref, ours_to_repair, overlaid
 from helm_operator.errors import ApiError, ApiUnavailable, Forbidden, NotFound, PassError, RetryableError
 from helm_operator.kube import Kube
 from helm_operator.release import Json, ObjectRef, ReleaseContent, ReleaseKey
 
 _AT_ONCE: Final = 8
 _MOST_PATHS: Final = 5
+_INVALID: Final = 422
+"""HTTP's status for an object that breaks a rule."""
 
 
 @dataclass(slots=True)
@@ -145,11 +147,29 @@ class Repairer:
             return None  # It becomes suspect again once it is gone.
         if not ours_to_repair(live, release, self._manager):
             raise _NotOurs
-        dry = await self._kube.apply_object(ref, wanted, manager=self._manager, dry_run=True)
+        try:
+            dry = await self._kube.apply_object(ref, wanted, manager=self._manager, dry_run=True)
+        except ApiError as error:
+            if error.status != _INVALID:
+                raise
+            return await self._write_whole(ref, live, wanted)
         paths = differences(live, dry)
         if not paths:
             return None
         await self._kube.apply_object(ref, wanted, manager=self._manager)
+        return Repaired(ref, paths)
+
+    async def _write_whole(self, ref: ObjectRef, live: Json, wanted: Json) -> Repaired | None:
+        """Put lists back as the manifest has them.
+
+        An apply merges lists by a key of their entries. An entry whose key somebody changed would
+        come back beside the changed one, which may make the object invalid.
+        """
+        body = overlaid(live, wanted)
+        paths = differences(live, await self._kube.replace_object(ref, body, manager=self._manager, dry_run=True))
+        if not paths:
+            return None
+        await self._kube.replace_object(ref, body, manager=self._manager)
         return Repaired(ref, paths)
 
 

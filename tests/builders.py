@@ -16,8 +16,10 @@ NOW = 1_800_000_000.0
 KEY = ReleaseKey("shop", "web")
 
 
-def record(revision=3, status=ReleaseStatus.DEPLOYED, *, owner="uid-1", digest="d1", changed_at=NOW - 3600):
-    return ReleaseRecord(KEY, revision, status, owner, digest, changed_at, str(100 + revision))
+def record(
+    revision=3, status=ReleaseStatus.DEPLOYED, *, owner="uid-1", digest="d1", changed_at=NOW - 3600, attempt=None
+):
+    return ReleaseRecord(KEY, revision, status, owner, digest, changed_at, str(100 + revision), attempt)
 
 
 def desired(digest="d1"):

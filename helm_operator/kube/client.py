@@ -136,6 +136,10 @@ class KubeClient:
             "PATCH", await self._path(ref), query=query, body=_as_yaml(body), content_type=_APPLY_PATCH
         )
 
+    async def replace_object(self, ref: ObjectRef, body: Json, *, manager: str, dry_run: bool = False) -> Json:
+        query = {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
+        return await self._transport.request("PUT", await self._path(ref), query=query, body=body)
+
     async def delete_object(self, ref: ObjectRef) -> None:
         try:
             await self._transport.request("DELETE", await self._path(ref), query={"propagationPolicy": "Background"})

@@ -86,6 +86,9 @@ class Kube(Protocol):
     async def apply_object(self, ref: ObjectRef, body: Json, *, manager: str, dry_run: bool = False) -> Json:
         """Server-side apply, taking over conflicting fields. Returns the object as it is (or would be)."""
 
+    async def replace_object(self, ref: ObjectRef, body: Json, *, manager: str, dry_run: bool = False) -> Json:
+        """Write an object whole. Conflict: it changed since its resourceVersion in `body` was read."""
+
     async def delete_object(self, ref: ObjectRef) -> None:
         """Delete in the background; an object that is gone already is a success."""
 

@@ -60,16 +60,18 @@ class Actions:
         finalizers: Finalizers,
         resources: ResourceCache,
         made: Callable[[Pass], None],
+        mend: Callable[[Pass, int], Awaitable[None]],
         settings: Settings,
         clock: Callable[[], float],
     ) -> None:
-        """`made` is told when an action came to a good end."""
+        """`made` is told when an action came to a good end; `mend` puts objects of a revision right before one."""
         self._sight = sight
         self._kube = kube
         self._helm = helm
         self._finalizers = finalizers
         self._resources = resources
         self._made = made
+        self._mend = mend
         self._settings = settings
         self._clock = clock
         self.process = secrets.token_hex(4)
@@ -98,6 +100,10 @@ class Actions:
         await self._finalizers.ensure(p)
         adopted = not p.outcome.owned
         because = p.decision.because if adopted else await self._what_changed(p)
+        running = status.deployed_record(p.outcome.records)
+        if running is not None and not adopted:
+            await self._mend(p, running.revision)
+            p.outcome.content = None  # It speaks of the revision that is about to be replaced.
         await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p)), because)
         if self._must_take_fields(p):
             await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)

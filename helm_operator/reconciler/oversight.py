@@ -128,8 +128,21 @@ class Oversight:
             suspects |= unrepaired.refs
         return suspects
 
+    async def mend(self, p: Pass, revision: int) -> None:
+        """Put suspects right before an upgrade, as well as it goes.
+
+        Helm would be refused over fields that somebody took, and over lists that somebody's
+        entry makes invalid.
+        """
+        if suspects := self._dependents.suspects(p.release):
+            content = await self._sight.read(p, revision)
+            result = await self._repairer.repair(content, p.release, suspects)
+            self._dependents.clear(p.release, result.settled)
+            await self._reporter.repaired(p.resource, result.repaired)
+
     async def repair(self, p: Pass) -> bool:
-        suspects = self.suspects(p)
+        """Put right what differs from the newest revision; never decides again."""
+        suspects, poll = self.suspects(p), self.due_poll(p.key)
         known = self._unrepaired.get(p.key)
         if known is not None and known.until > self._clock() and suspects <= known.refs:
             p.outcome.drifted = True  # Nothing new: neither the objects nor what is told of them.
@@ -137,7 +150,7 @@ class Oversight:
         content = await self._sight.read(p, p.outcome.records[0].revision)
         result = await self._repairer.repair(content, p.release, suspects)
         self._dependents.clear(p.release, result.settled)
-        if (poll := self.due_poll(p.key)) is not None:
+        if poll is not None:
             self._plan_poll(p, poll.then)
             self._polled_health[p.key] = {
                 ref: assess(result.live[ref], now=self._clock()) for ref in poll.then if ref in result.live

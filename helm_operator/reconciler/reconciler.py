@@ -90,6 +90,7 @@ class Reconciler:
             finalizers=Finalizers(kube, resources, self._reporter),
             resources=resources,
             made=self._oversight.made_by_us,
+            mend=self._oversight.mend,
             settings=settings,
             clock=clock,
         )
@@ -257,7 +258,9 @@ class Reconciler:
     def _again_after(self, p: Pass, *, written: bool) -> float | None:
         outcome, now = p.outcome, self._clock()
         self._periods[p.key] = self._period(p)
-        delays = [self._oversight.until_poll(p.key, self._periods[p.key])]
+        delays = [self._periods[p.key]]
+        if p.decision.action in (Action.NOTHING, Action.REPAIR):  # Nothing else would make a poll that is due.
+            delays.append(self._oversight.until_poll(p.key, self._periods[p.key]))
         if p.again is not None:
             delays.append(p.again)
         if (next_try := self._oversight.next_try(p)) is not None:

@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
     proxy: Proxy
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):  # noqa: N802 - http.server's name, as are the others
+    def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.proxy.requests.append((time.monotonic(), self.command, self.path))
         answer = self.proxy.ask(self.command, self.path)

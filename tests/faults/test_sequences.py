@@ -67,6 +67,7 @@ def test_after_any_sequence_of_faults_the_world_is_as_the_custom_resources_say(w
 def _clean_up(world):
     """Give the next sequence an empty stage."""
     world.join()
+    world.end_helm()
     for secret in world.lab.api.items(world.lab.core("secrets"), labelSelector="owner=helm"):
         world.lab.api.delete(world.lab.core("secrets", secret["metadata"]["name"]))
     for body in world.lab.api.items(world.lab.path()):
@@ -78,8 +79,6 @@ def _clean_up(world):
         for item in world.lab.api.items(world.lab.core(kind), labelSelector="faults"):
             world.lab.api.delete(world.lab.core(kind, item["metadata"]["name"]))
     world.wanted.clear()
-    if world.operator.process.poll() is None:
-        world.operator.kill()
     world._next_operator(0.0)
 
 

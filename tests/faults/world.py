@@ -286,6 +286,16 @@ class World:
         self._threads.append(thread)
         self.faults["API server hung"] += 1
 
+    def end_helm(self):
+        """End the operator and every helm: nothing is written any more."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.operator.stop()
+        self.operator.kill()
+        for process in self._hands:
+            process.kill()
+            process.wait()
+        self._hands.clear()
+
     def join(self):
         """Wait for what runs beside."""
         for thread in self._threads:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import eventually
+from tests.cluster import JSON_PATCH, eventually
 from tests.lab import PERIOD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.helm]
@@ -115,9 +115,119 @@ def test_the_main_job_with_both_versions_of_helm(make_lab, request, helm):
     assert lab.object("configmaps", "first-cfg") is None
 
 
+def test_what_was_done_while_the_operator_was_away_is_put_right(make_lab):
+    lab = make_lab("35")
+    operator = lab.start()
+    lab.create()
+    lab.deployed("docs", revision=1)
+    two = lab.data("docs-two", "secrets")
+    operator.stop()
+    lab.api.delete(lab.core("configmaps", "docs-one"))
+    lab.api.patch(lab.core("secrets", "docs-two"), [{"op": "remove", "path": "/data/b"}], JSON_PATCH)
+    lab.start()
+    eventually(lambda: _equal(lab.data("docs-one"), {"a": "1"}))
+    eventually(lambda: _equal(lab.data("docs-two", "secrets"), two))
+    lab.deployed("docs", revision=1)
+
+
+def test_a_pause_holds_everything_back_but_the_deletion(make_lab):
+    lab = make_lab("27")
+    lab.start()
+    lab.create()
+    lab.deployed("calm", revision=1)
+    lab.api.patch(lab.path("calm"), {"metadata": {"annotations": {"helm-operator.io/pause": "true"}}})
+    lab.reaches("calm", Paused="True", Deployed="True")
+    lab.set_spec("calm", {"colour": "green"})
+    lab.api.delete(lab.core("configmaps", "calm-cfg"))
+    time.sleep(2 * PERIOD)
+    assert lab.records("calm") == [(1, "deployed")]
+    assert lab.object("configmaps", "calm-cfg") is None
+    lab.api.patch(lab.path("calm"), {"metadata": {"annotations": {"helm-operator.io/pause": None}}})
+    lab.deployed("calm", revision=2)
+    assert "Paused" not in lab.conditions("calm")
+    lab.api.patch(lab.path("calm"), {"metadata": {"annotations": {"helm-operator.io/reconcile": "now"}}})
+    lab.deployed("calm", revision=3)
+    lab.stays_quiet("calm", periods=2)
+    lab.api.patch(lab.path("calm"), {"metadata": {"annotations": {"helm-operator.io/pause": "true"}}})
+    lab.delete("calm")
+    lab.gone("calm")
+    assert lab.records("calm") == []
+
+
+def test_a_failed_upgrade_is_rolled_back_where_the_watch_says_so(make_lab):
+    lab = make_lab("18")
+    entry = lab.folder / "watches.yaml"
+    entry.write_text(
+        entry.read_text().replace("chart: ./chart", "chart: ./chart, upgrade: {remediation: rollback, retries: 0}")
+    )
+    lab.start()
+    lab.create()
+    lab.deployed("loop", revision=1)
+    lab.set_spec("loop", {"colour": "green", "port": 0})
+    says = ["must be between 1 and 65535", "roll-back to revision 1", "not tried again"]
+    conditions = lab.reaches("loop", Deployed="True", ReleaseFailed="True", Stalled="True", says=says)
+    assert lab.data("loop-cfg") == {"colour": "red"}
+    assert [state for _, state in lab.records("loop")] == ["superseded", "failed", "deployed"]
+    assert conditions["Deployed"]["reason"] == "RollbackSuccessful"
+    assert conditions["ReleaseFailed"]["release"]["revision"] == 2
+    lab.stays_quiet("loop", periods=2)
+    lab.set_spec("loop", {"colour": "green", "port": 81})
+    lab.deployed("loop", revision=4)
+
+
+def test_a_failed_install_is_taken_away_where_the_watch_says_so(make_lab):
+    lab = make_lab("17")
+    entry = lab.folder / "watches.yaml"
+    entry.write_text(entry.read_text().replace("chart: ./chart", "chart: ./chart, install: {remediation: uninstall}"))
+    lab.start()
+    lab.create()
+    lab.reaches("first", Deployed="False", ReleaseFailed="True", says=["must be between 1 and 65535", "uninstall"])
+    assert lab.records("first") == []
+    assert lab.object("configmaps", "first-cfg") is None
+    lab.set_spec("first", {"port": 81})
+    lab.deployed("first", revision=1)
+
+
+def test_a_custom_resource_can_be_let_go_without_its_release(make_lab):
+    lab = make_lab("27")
+    lab.start()
+    lab.create()
+    lab.deployed("calm", revision=1)
+    lab.api.patch(lab.path("calm"), {"metadata": {"annotations": {"helm-operator.io/let-go": "true"}}})
+    lab.delete("calm")
+    lab.gone("calm")
+    assert lab.records("calm") == [(1, "deployed")]
+    assert lab.data("calm-cfg") == {"colour": "red"}
+
+
 def _there(body):
     assert body is not None
 
 
 def _equal(one, other):
     assert one == other
+
+
+def test_a_list_entry_whose_key_was_edited_is_put_right(make_lab):
+    lab = make_lab("17")
+    lab.start()
+    lab.api.post(lab.path(), {**lab.documents("cr.yaml")[0], "spec": {"port": 80}})
+    lab.deployed("first", revision=1)
+    lab.api.patch(lab.core("services", "first-svc"), {"spec": {"ports": [{"port": 4711}]}})
+    eventually(lambda: _equal([port["port"] for port in lab.object("services", "first-svc")["spec"]["ports"]], [80]))
+    lab.deployed("first", revision=1)
+    lab.stays_quiet("first", periods=2)
+
+
+def test_a_field_that_somebody_took_does_not_stop_an_upgrade(make_lab):
+    lab = make_lab("27")
+    operator = lab.start()
+    lab.create()
+    lab.deployed("calm", revision=1)
+    operator.stop()
+    lab.api.patch(lab.core("configmaps", "calm-cfg"), {"data": {"colour": "hand", "note": "mine"}})
+    lab.set_spec("calm", {"colour": "green"})
+    lab.start()
+    lab.deployed("calm")
+    assert lab.data("calm-cfg") == {"colour": "green", "note": "mine"}
+    lab.stays_quiet("calm", periods=2)

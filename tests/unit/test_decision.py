@@ -17,6 +17,10 @@ def failed(action="upgrade", digest="d1", failures=3, due=NOW + 60):
     return Attempt(action, digest, succeeded=False, failures=failures, next_attempt_at=due)
 
 
+def pending(attempt, age):
+    return record(4, S.PENDING_UPGRADE, attempt=attempt, changed_at=NOW - age)
+
+
 TABLE = {
     "a release in sync is left alone": (IN_SYNC, Action.NOTHING, "in sync"),
     "no release is installed": (but(records=()), Action.INSTALL, "no release"),
@@ -41,6 +45,56 @@ TABLE = {
         but(records=(record(4, S.PENDING_UPGRADE, changed_at=NOW - 331),)),
         Action.RECOVER,
         "left pending-upgrade",
+    ),
+    "what an earlier process of ours began is recovered soon": (
+        but(records=(pending("old.1", 16), record(attempt="old.0")), process="new"),
+        Action.RECOVER,
+        "left pending-upgrade",
+    ),
+    "but not at once": (
+        but(records=(pending("old.1", 14), record(attempt="old.0")), process="new"),
+        Action.WAIT,
+        "earlier process",
+    ),
+    "what this process began and does not run is recovered at once": (
+        but(records=(pending("new.2", 0), record(attempt="new.1")), process="new"),
+        Action.RECOVER,
+        "left pending-upgrade",
+    ),
+    "a mark that was handed on tells that somebody else is at work": (
+        but(records=(pending("new.1", 20), record(attempt="new.1")), process="new"),
+        Action.WAIT,
+        "another action",
+    ),
+    "a paused release is left alone": (but(paused=True, desired=desired("d2")), Action.PAUSE, "annotation"),
+    "a pause does not hold up a deletion": (but(paused=True, deleting=True), Action.UNINSTALL, "deleted"),
+    "a new revision is made when it is asked for": (but(forced=True), Action.UPGRADE, "annotation"),
+    "being asked for it ends the pause between tries": (
+        but(records=(record(4, S.FAILED), record()), attempt=failed(), forced=True),
+        Action.UPGRADE,
+        "is failed",
+    ),
+    "past failures can be forgotten": (
+        but(records=(record(4, S.FAILED), record()), attempt=failed(due=None), forgiven=True),
+        Action.UPGRADE,
+        "is failed",
+    ),
+    "a custom resource that is let go leaves its release": (but(deleting=True, let_go=True), Action.LET_GO, "stays"),
+    "a kept history is the end of an uninstall": (
+        but(deleting=True, keep_history=True, records=(record(3, S.UNINSTALLED),)),
+        Action.FINISH,
+        "gone",
+    ),
+    "the kept history of an earlier custom resource is no conflict": (
+        but(records=(record(3, S.UNINSTALLED, owner="uid-0"),)),
+        Action.RECOVER,
+        "left uninstalled",
+    ),
+    "a person's kept history is": (but(records=(record(3, S.UNINSTALLED, owner=None),)), Action.NOTHING, "belongs to"),
+    "an uninstall by somebody is waited for": (
+        but(records=(record(3, S.UNINSTALLING, changed_at=NOW - 1),)),
+        Action.WAIT,
+        "being uninstalled",
     ),
     "a half-done uninstall is finished first": (but(records=(record(3, S.UNINSTALLING),)), Action.RECOVER, "left"),
     "a failed revision waits for its next try": (

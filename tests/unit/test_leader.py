@@ -511,6 +511,15 @@ async def test_who_does_not_lead_gives_nothing_back(world):
     assert world.leases.holder == "a"
 
 
+async def test_a_lease_that_another_one_got_meanwhile_is_not_given_back(world):
+    a = world.elector("a")
+    await world.passes(1)
+    await world.stop("a")
+    world.leases.edit(holderIdentity="somebody")
+    await a.release()
+    assert world.leases.holder == "somebody"
+
+
 async def test_helm_is_to_be_dead_before_another_one_can_act(world):
     a = world.elector("a")
     await world.passes(1)
