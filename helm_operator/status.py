@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -234,7 +234,7 @@ def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: R
     content = outcome.content
     if content is not None and content.revision == record.revision:
         status["deployedRelease"] = _deployed_release(outcome, record, content)
-        reason, message = _deployed_reason(content), content.notes.strip()
+        reason, message = _deployed_reason(content, outcome.records), content.notes.strip()
     elif tells_of(status, record):
         assert before is not None  # noqa: S101 - tells_of has looked
         reason, message = before["reason"], before["message"]
@@ -246,11 +246,18 @@ def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: R
     conditions.observe_condition(ConditionType.DEPLOYED, reason, message, release)
 
 
-def _deployed_reason(content: ReleaseContent) -> str:
-    """Helm's description tells which action made a revision, also after a restart."""
+def _deployed_reason(content: ReleaseContent, records: tuple[ReleaseRecord, ...]) -> str:
+    """Helm's description and records tell which action made a revision, also after a restart."""
     if content.description.startswith("Rollback"):
         return "RollbackSuccessful"
-    return "InstallSuccessful" if content.revision == 1 else "UpdateSuccessful"
+    older = [record for record in records if record.revision < content.revision]
+    first = len(older) == content.revision - 1 and never_deployed(older)
+    return "InstallSuccessful" if first else "UpdateSuccessful"
+
+
+def never_deployed(records: Iterable[ReleaseRecord]) -> bool:
+    """Return whether none of these revisions ever ran: what is tried is still the first install."""
+    return all(record.status in (ReleaseStatus.FAILED, ReleaseStatus.PENDING_INSTALL) for record in records)
 
 
 def _deployed_release(outcome: Outcome, record: ReleaseRecord, content: ReleaseContent) -> Json:

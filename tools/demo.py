@@ -65,13 +65,13 @@ class Demo:
     def run(self) -> None:
         self.tell("Three custom resources: a good one, one whose install fails, one that is good for now.")
         self.apply("10-good.yaml", "20-install-fails.yaml", "30-before-the-upgrade.yaml")
-        self.expect("hello", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
-        self.expect("outside", Deployed="False", ReleaseFailed="True")
-        self.expect("grown", Deployed="True", ReleaseFailed="False")
+        self.expect("hello", Ready="True", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
+        self.expect("outside", Ready="False", Deployed="False", ReleaseFailed="True")
+        self.expect("grown", Ready="True", Deployed="True", ReleaseFailed="False")
 
         self.tell("The third one gets an upgrade that the API server refuses. What ran goes on running.")
         self.apply("31-upgrade-fails.yaml")
-        self.expect("grown", Deployed="True", ReleaseFailed="True")
+        self.expect("grown", Ready="False", Deployed="True", ReleaseFailed="True")
 
         self.tell("What people see.")
         self.show("get", "webapps", "-n", _NAMESPACE)
@@ -81,10 +81,10 @@ class Demo:
 
         self.tell("Both mistakes are mended; the operator goes on at once.")
         self.apply("21-install-fixed.yaml", "32-upgrade-fixed.yaml")
-        self.expect("outside", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
-        self.expect("grown", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
+        self.expect("outside", Ready="True", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
+        self.expect("grown", Ready="True", Deployed="True", ReleaseFailed="False", Irreconcilable="False")
         self.show("get", "webapps,deployments,services", "-n", _NAMESPACE)
-        self.show("wait", "webapps", "--all", "-n", _NAMESPACE, "--for=condition=Deployed", "--timeout=10s")
+        self.show("wait", "webapps", "--all", "-n", _NAMESPACE, "--for=condition=Ready", "--timeout=10s")
 
     def clean_up(self) -> None:
         self.tell("All custom resources are deleted; kubectl waits until they are gone.")

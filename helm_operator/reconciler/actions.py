@@ -91,7 +91,7 @@ class Actions:
         await self._finalizers.ensure(p)
         await self._run(p, Action.INSTALL, self._helm.install(self._marked(p)))
         if self._must_take_fields(p):
-            await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
+            await self._run(p, Action.INSTALL, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
         elif self._left_a_failure(p) and p.wishes.install.remediation is Remediation.UNINSTALL:
             await self._remedy(p, "uninstall of the failed install", self._uninstall_call(p))
         return False
@@ -104,9 +104,11 @@ class Actions:
         if running is not None and not adopted:
             await self._mend(p, running.revision)
             p.outcome.content = None  # It speaks of the revision that is about to be replaced.
-        await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p)), because)
+        # Helm goes on from a failed first install by an upgrade; to everybody else it is still the install.
+        action = Action.INSTALL if status.never_deployed(p.outcome.records) else Action.UPGRADE
+        await self._run(p, action, self._helm.upgrade(self._marked(p)), because)
         if self._must_take_fields(p):
-            await self._run(p, Action.UPGRADE, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
+            await self._run(p, action, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
         deployed = status.deployed_record(p.outcome.records)
         if self._left_a_failure(p) and p.wishes.upgrade.remediation is Remediation.ROLLBACK and deployed is not None:
             await self._remedy(p, f"roll-back to revision {deployed.revision}", self._rollback_call(p, deployed))
