@@ -176,6 +176,9 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
             await process.wait()
             await asyncio.wait([talk], timeout=_PIPES_SECONDS)
             talk.cancel()
+            # asyncio has no public way to give the pipes up while somebody else holds their other end.
+            process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001
+            await asyncio.sleep(0)  # The pipes are closed by the next round of the loop.
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await talk
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import math
 import re
 import struct
@@ -161,7 +162,10 @@ def _resolve(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if text[0] == ".":
-        return float(text) if _DOT_FLOAT.fullmatch(text) else text
+        if _DOT_FLOAT.fullmatch(text):
+            with contextlib.suppress(ValueError):  # An underscore counts between digits only, in Go as here.
+                return float(text)
+        return text
     if text[0] not in "+-0123456789":
         return text
     plain = text.replace("_", "")

@@ -28,7 +28,7 @@ def test_case_29_a_failed_hook_is_told_and_its_leftovers_are_no_obstacle(make_la
     assert lab.object("configmaps", "hooked-step1") is None
     assert lab.object("services", "hooked-step2") is not None
     lab.api.delete(lab.core("services", "hooked-step2"))
-    lab.stays_quiet("hooked")
+    eventually(lambda: lab.stays_quiet("hooked"), timeout=30)
     assert lab.object("services", "hooked-step2") is None
     assert lab.object("configmaps", "hooked-probe") is None
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster import eventually
+
 pytestmark = [pytest.mark.cluster, pytest.mark.helm, pytest.mark.timeout(240)]
 
 LIMIT = "1048576"
@@ -26,7 +28,7 @@ def test_case_36_a_release_over_the_limit_is_refused_in_few_words(make_lab):
     lab.set_spec("fat", {"maps": 1})
     lab.deployed("fat", revision=1, timeout=60)
     _has_maps(lab, 1)
-    lab.stays_quiet("fat", periods=2)
+    eventually(lambda: lab.stays_quiet("fat", periods=2), timeout=30)
 
     lab.set_spec("fat", {"maps": 8})
     lab.reaches("fat", Deployed="True", ReleaseFailed="True", says=[LIMIT, "Revision 1 stays deployed"], timeout=60)

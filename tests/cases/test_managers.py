@@ -29,7 +29,7 @@ def test_case_41_other_field_managers_lose_what_the_chart_sets_and_keep_what_is_
     lab.set_spec("tug", {"colour": "green", "size": "medium"})
     lab.deployed("tug", timeout=30)
     _holds(lab, size="medium", colour="green", note="mine")
-    lab.stays_quiet("tug", periods=3)
+    eventually(lambda: lab.stays_quiet("tug", periods=3), timeout=30)
 
 
 def test_case_41_a_field_taken_while_the_operator_is_away_does_not_block_the_next_upgrade(make_lab):
@@ -45,7 +45,7 @@ def test_case_41_a_field_taken_while_the_operator_is_away_does_not_block_the_nex
     lab.deployed("tug", timeout=30)
     _holds(lab, size="medium", colour="green")
     assert not [text for text in lab.events("UpdateError") if text]
-    lab.stays_quiet("tug", periods=2)
+    eventually(lambda: lab.stays_quiet("tug", periods=2), timeout=30)
 
 
 def test_a_manager_that_takes_no_field_of_the_chart_is_left_alone(make_lab):
@@ -53,7 +53,7 @@ def test_a_manager_that_takes_no_field_of_the_chart_is_left_alone(make_lab):
     lab.start()
     lab.create()
     lab.deployed("tug", revision=1)
-    lab.stays_quiet("tug", periods=1)
+    eventually(lambda: lab.stays_quiet("tug", periods=1), timeout=30)
     _apply_as_other(lab, extra="theirs")
     version = lab.object("configmaps", "tug-cfg")["metadata"]["resourceVersion"]
     with pytest.raises(AssertionError):

@@ -38,7 +38,7 @@ def _deployed(lab):
     operator = lab.start()
     lab.create()
     lab.deployed("gap", revision=1)
-    lab.stays_quiet("gap", periods=1)
+    eventually(lambda: lab.stays_quiet("gap", periods=1), timeout=30)
     return operator
 
 
@@ -51,7 +51,7 @@ def _catches_up(lab, *, revision=2, edit=True):
     eventually(lambda: _equal(lab.data("gap-cfg"), {"colour": "green"}), timeout=30)
     assert [state for _, state in lab.records("gap")].count("deployed") == 1
     assert not [state for _, state in lab.records("gap") if state.startswith("pending")]
-    lab.stays_quiet("gap", periods=1)
+    eventually(lambda: lab.stays_quiet("gap", periods=1), timeout=30)
 
 
 def _alive(operator):

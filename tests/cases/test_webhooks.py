@@ -61,7 +61,7 @@ def test_case_40b_an_upgrade_and_a_repair_wait_too_and_the_old_release_is_still_
     lab.start(*CALM)
     lab.create()
     lab.deployed("gated", revision=1)
-    lab.stays_quiet("gated", periods=1)
+    eventually(lambda: lab.stays_quiet("gated", periods=1), timeout=30)
     uid = lab.object("persistentvolumeclaims", "gated-data")["metadata"]["uid"]
     _close(lab)
     lab.set_spec("gated", {"colour": "green"})
@@ -83,7 +83,7 @@ def test_case_40b_a_hand_edit_is_undone_once_the_webhook_lets_it(gated):
     lab.start(*CALM)
     lab.create()
     lab.deployed("gated", revision=1)
-    lab.stays_quiet("gated", periods=1)
+    eventually(lambda: lab.stays_quiet("gated", periods=1), timeout=30)
     annotations = {"metadata": {"annotations": {"lab.example.com/colour": None}}}
     lab.api.patch(lab.core("services", "gated-svc"), annotations)
     eventually(lambda: _is_red(lab))

@@ -95,6 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in answer.getheaders():
                 if name.lower() not in _HOP_BY_HOP:
                     self.send_header(name, value)
+            if answer.status in (204, 304):
+                self.end_headers()
+                return
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             while part := answer.read1(65536):

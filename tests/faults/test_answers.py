@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.cluster import eventually
+from tests.cluster import JSON_PATCH, eventually
 from tests.faults.proxy import Proxy, status
 from tests.lab import PERIOD
 
@@ -28,7 +28,7 @@ def _deployed(lab):
     operator = lab.start(*CALM, env=lab.reached)
     lab.create()
     lab.deployed("gap", revision=1)
-    lab.stays_quiet("gap", periods=1)
+    eventually(lambda: lab.stays_quiet("gap", periods=1), timeout=30)
     return operator
 
 
@@ -54,7 +54,6 @@ ANSWERS = {
     "403": status(403, "Forbidden", "everything is forbidden"),
     "404": (404, {"Content-Type": "text/plain"}, "404 page not found\n"),
     "html": (200, {"Content-Type": "text/html"}, "<html>Welcome to the hotel's network</html>"),
-    "empty": (200, {}, "{}"),
     "cut": "cut",
 }
 
@@ -85,7 +84,7 @@ def test_an_answer_that_says_nothing_of_the_release_changes_nothing(stage, answe
     assert len(lab.records("gap")) <= 6
 
 
-@pytest.mark.parametrize("answer", ["503", "429", "404", "403", "empty", "cut"])
+@pytest.mark.parametrize("answer", ["503", "429", "404", "403", "cut"])
 def test_a_deletion_waits_until_it_is_known_what_there_is_to_delete(stage, answer):
     lab = stage
     _deployed(lab)
@@ -133,6 +132,37 @@ def test_watches_that_break_all_the_time_lose_nothing(stage):
     _holds(lab, "blue")
     lab.api.delete(lab.core("configmaps", "gap-cfg"))
     eventually(lambda: _holds(lab, "blue"), timeout=30)
+
+
+def test_a_release_secret_without_content_is_told(make_lab):
+    lab = make_lab("48")
+    lab.start(*CALM)
+    lab.create()
+    lab.deployed("gap", revision=1)
+    path = lab.core("secrets", "sh.helm.release.v1.gap.v1")
+    lab.api.patch(path, [{"op": "remove", "path": "/data"}], JSON_PATCH)
+    lab.set_spec("gap", {"colour": "green"})
+    lab.reaches("gap", Irreconcilable="True", says=["revision 1", "cannot be read"])
+    assert "Traceback" not in lab.log
+    lab.api.delete(path)
+    lab.deployed("gap", timeout=40)
+    _holds(lab, "green")
+
+
+def test_objects_whose_record_is_lost_go_with_their_custom_resource(make_lab):
+    lab = make_lab("48")
+    lab.write("chart/templates/guard.yaml", '{{ if .Values.broken }}{{ fail "broken on purpose" }}{{ end }}')
+    lab.start(*CALM)
+    lab.create()
+    lab.deployed("gap", revision=1)
+    lab.set_spec("gap", {"colour": "red", "broken": True})
+    lab.reaches("gap", ReleaseFailed="True", says=["broken on purpose"])
+    for revision, _ in lab.records("gap"):
+        lab.api.delete(lab.core("secrets", f"sh.helm.release.v1.gap.v{revision}"))
+    time.sleep(2 * PERIOD)
+    lab.delete("gap")
+    lab.gone("gap")
+    assert lab.object("configmaps", "gap-cfg") is None
 
 
 def _holds(lab, colour):
