@@ -7,6 +7,7 @@ Pods and Events read, and not more often than every few seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from helm_operator.errors import ApiError
@@ -53,6 +54,16 @@ class Checkup:
                     found[ref] = _BEING_MADE if verdict is MISSING else verdict
         # A finished Job may be taken away as planned (ttlSecondsAfterFinished).
         return {ref: verdict for ref, verdict in found.items() if not (verdict is _BEING_MADE and ref.kind == "Job")}
+
+    async def rejudge(self, verdicts: dict[ObjectRef, Verdict]) -> None:
+        """Judge those objects anew whose verdict has had its time."""
+        now = self._clock()
+        due = [ref for ref, verdict in verdicts.items() if verdict.recheck_at is not None and verdict.recheck_at <= now]
+        for ref in due:
+            try:
+                verdicts[ref] = self._dependents.rejudge(ref, await self._kube.get_object(ref))
+            except ApiError:
+                verdicts[ref] = replace(verdicts[ref], recheck_at=now + LOOK_SECONDS)
 
     async def explain(self, verdicts: dict[ObjectRef, Verdict]) -> Summary:
         """Return the summary, with what Pods and warnings say about the worst objects."""

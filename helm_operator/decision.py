@@ -112,6 +112,8 @@ class Situation:
     """On deletion, the release stays."""
     keep_history: bool = False
     """On deletion, the records of the release stay."""
+    alone: bool = True
+    """Whether no other replica can be at work; one that is frozen could be."""
     process: str = ""
     """This operator process, as in ATTEMPT_LABEL. It runs nothing on the release while it decides."""
 
@@ -272,10 +274,11 @@ def _locked(record: ReleaseRecord, s: Situation) -> Decision | None:
     maker = _maker(record, s)
     if maker == s.process and maker:
         return None  # Our own helm was killed.
-    abandoned_at = record.changed_at + (TAKE_OVER_GRACE if maker else s.lock_timeout + LOCK_GRACE)
+    soon = bool(maker) and s.alone
+    abandoned_at = record.changed_at + (TAKE_OVER_GRACE if soon else s.lock_timeout + LOCK_GRACE)
     if abandoned_at <= s.now:
         return None
-    who = "an earlier process of this operator began it" if maker else "another action is under way, or was cut off"
+    who = "another process of this operator began it" if maker else "another action is under way, or was cut off"
     return Decision(
         Action.WAIT,
         f'release "{record.key.name}" is {record.status} (revision {record.revision}): {who}. It is looked at again '

@@ -78,6 +78,8 @@ class Operator:
                 settings.helm, kubeconfig=kubeconfig, home=home, may_act=self._may_act, time_left=self._time_left
             )
             logger.info("helm is %s (%s)", await helm.version(), settings.helm)
+            for kind in self._kinds.values():
+                await helm.check(kind.watch.upgrade)
             await probes.start()
             await self._serve(kube, helm, stop)
         finally:

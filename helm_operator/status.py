@@ -122,6 +122,10 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
     _release_failed(conditions, outcome)
     paused = outcome.decision is not None and outcome.decision.action is Action.PAUSE and outcome.error is None
     if paused:
+        record, desired = deployed_record(outcome.records), outcome.desired
+        if record is None or (desired is not None and record.input_digest != desired.input_digest):
+            message = "paused by annotation, while the spec asks for something else"
+            conditions.observe_absence(ConditionType.READY, "OutOfSync", message)
         message = "nothing is installed, upgraded or repaired before the annotation is taken away"
         conditions.observe_condition(ConditionType.PAUSED, "Paused", message)
     else:
@@ -422,6 +426,9 @@ def _ready(conditions: ConditionSet, outcome: Outcome) -> None:
         conditions.observe_absence(type_, "NotDeployed", "nothing is deployed")
     elif outcome.drifted:
         conditions.observe_absence(type_, "Drifted", str(outcome.error))
+    elif outcome.error is not None and outcome.error.reason != "InvalidValues":
+        message = f"revision {record.revision} runs; whether it is what the spec asks for cannot be told"
+        conditions.observe_unknown(type_, outcome.error.reason, f"{message}: see Irreconcilable")
     elif not _as_asked(outcome):
         conditions.observe_absence(
             type_,

@@ -92,8 +92,7 @@ class Actions:
         await self._run(p, Action.INSTALL, self._helm.install(self._marked(p)))
         if self._must_take_fields(p):
             await self._run(p, Action.INSTALL, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
-        elif self._left_a_failure(p) and p.wishes.install.remediation is Remediation.UNINSTALL:
-            await self._remedy(p, "uninstall of the failed install", self._uninstall_call(p))
+        await self._remedy_install(p)
         return False
 
     async def upgrade(self, p: Pass) -> bool:
@@ -110,7 +109,9 @@ class Actions:
         if self._must_take_fields(p):
             await self._run(p, action, self._helm.upgrade(self._marked(p, take_fields=True)), _CONFLICTS)
         deployed = status.deployed_record(p.outcome.records)
-        if self._left_a_failure(p) and p.wishes.upgrade.remediation is Remediation.ROLLBACK and deployed is not None:
+        if action is Action.INSTALL:
+            await self._remedy_install(p)
+        elif self._left_a_failure(p) and p.wishes.upgrade.remediation is Remediation.ROLLBACK and deployed is not None:
             await self._remedy(p, f"roll-back to revision {deployed.revision}", self._rollback_call(p, deployed))
         if adopted and p.outcome.helm_error is None:
             p.outcome.adopted = {"token": p.release.name, "revision": p.outcome.records[0].revision}
@@ -176,6 +177,10 @@ class Actions:
             and newest.status is ReleaseStatus.FAILED
         )
 
+    async def _remedy_install(self, p: Pass) -> None:
+        if self._left_a_failure(p) and p.wishes.install.remediation is Remediation.UNINSTALL:
+            await self._remedy(p, "uninstall of the failed install", self._uninstall_call(p))
+
     async def _remedy(self, p: Pass, what: str, call: Awaitable[None]) -> None:
         """Undo a failed action. The failure stays what is told; that of the remedy comes behind it."""
         failure = p.outcome.helm_error
@@ -233,7 +238,8 @@ class Actions:
             error = self._note_failure(p, action, found)
         outcome.helm_error, outcome.finished_at = error, self._clock()
         tokens = {RECONCILE: p.wishes.force_token, RESET: p.wishes.reset_token}
-        outcome.handled = {name: token for name, token in tokens.items() if token is not None} or None
+        if error is None or error.kind is not HelmErrorKind.CANCELLED:
+            outcome.handled = {name: token for name, token in tokens.items() if token is not None} or None
         took = outcome.finished_at - outcome.started_at
         if error is None:
             self._made(p)
@@ -247,7 +253,7 @@ class Actions:
         outcome = p.outcome
         shown = HelmError(redact(str(error), p.secrets), kind=error.kind, output=redact(error.output, p.secrets))
         digest = outcome.desired.input_digest if outcome.desired else ""
-        previous = Attempt.from_status(self._sight.known_status(p))
+        previous = None if p.forgiven else Attempt.from_status(self._sight.known_status(p))
         if error.kind is HelmErrorKind.CANCELLED:
             # Our own doing: it does not count, and earlier failures go on counting.
             outcome.failures = status.failed_attempts(previous, action, digest) - 1
@@ -297,7 +303,7 @@ class Actions:
     async def _what_changed(self, p: Pass) -> str:
         """Say in which way the inputs differ from those of the running revision."""
         deployed = status.deployed_record(p.outcome.records)
-        if deployed is None:
+        if deployed is None or deployed.input_digest == p.desired.input_digest:
             return p.decision.because
         content = await self._sight.read(p, deployed.revision)
         p.outcome.content = None  # It speaks of the revision that is about to be replaced.

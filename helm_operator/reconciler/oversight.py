@@ -21,6 +21,8 @@ from helm_operator.watchers import Coverage, Dependents, ResourceCache, Resource
 
 _SYNC_PAUSE: Final = 1.0
 """Seconds until it is looked again whether a watch has brought its first list."""
+_SETTLE_SECONDS: Final = 1.0
+"""After an action, how long its objects are not judged."""
 _CATCH_UP_SPREAD: Final = 0.05
 """Seconds for each custom resource over which the comparisons after a start are spread."""
 _TRY_BASE: Final = 1.0
@@ -54,6 +56,8 @@ class Oversight:
         self._checkup = Checkup(kube, dependents, clock)
         self._overseen: dict[ResourceKey, tuple[str, int]] = {}
         """uid and revision for which it is known which objects are watched."""
+        self._made_at: dict[ResourceKey, float] = {}
+        """When (Unix time) Helm last wrote the objects."""
         self._polls: dict[ResourceKey, _Poll] = {}
         """Objects that are compared with the manifest at a set time, watched or not."""
         self._polled_health: dict[ResourceKey, dict[ObjectRef, Verdict]] = {}
@@ -63,12 +67,20 @@ class Oversight:
 
     def forget(self, key: ResourceKey) -> None:
         """Drop what is remembered of a custom resource that is gone."""
-        for memory in (self._overseen, self._polls, self._polled_health, self._explained, self._unrepaired):
+        for memory in (
+            self._overseen,
+            self._made_at,
+            self._polls,
+            self._polled_health,
+            self._explained,
+            self._unrepaired,
+        ):
             memory.pop(key, None)
 
     def made_by_us(self, p: Pass) -> None:
         """Note that Helm has just left the objects as they are: nothing happened unseen."""
         self._overseen.setdefault(p.key, (p.resource.uid, 0))
+        self._made_at[p.key] = self._clock()
 
     def next_try(self, p: Pass) -> float | None:
         """Return when (Unix time) an object that could not be put right is tried again."""
@@ -174,6 +186,11 @@ class Oversight:
         if verdicts is None:
             p.again = _SYNC_PAUSE
             return
+        settling = self._made_at.get(p.key, 0.0) + _SETTLE_SECONDS - self._clock()
+        if settling > 0:
+            p.again = settling  # The watches may not have told of the newest writes yet.
+            return
+        await self._checkup.rejudge(verdicts)
         summary, now = summarise(verdicts), self._clock()
         known = self._explained.get(p.key)
         if summary.health is Health.HEALTHY:

@@ -42,6 +42,8 @@ class Pass:
     fresh: bool = False
     """Whether the records come from the API server, not from the cache."""
     examined: bool | None = None
+    forgiven: bool = False
+    """Whether past failures are to be forgotten, by annotation."""
     again: float | None = None
     """Seconds after which a step wants another pass."""
     decision: Decision = field(default_factory=lambda: Decision(Action.NOTHING, "not decided yet"))

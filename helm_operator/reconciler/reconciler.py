@@ -204,7 +204,7 @@ class Reconciler:
         p.outcome.desired = desire(p.resource, p.kind.watch, p.kind.usable_chart(), p.wishes)
         p.secrets |= sensitive_strings(p.desired.values)
         overrides = [override for override in p.kind.watch.overrides if override.from_environment]
-        p.secrets |= {override.value for override in overrides if isinstance(override.value, str)}
+        p.secrets |= {str(override.value) for override in overrides}
 
     def _situation(self, p: Pass) -> Situation:
         known = self._sight.known_status(p)
@@ -214,6 +214,7 @@ class Reconciler:
         handled = known.get("handledAnnotations")
         handled = handled if isinstance(handled, dict) else {}
         force, reset = p.wishes.force_token, p.wishes.reset_token
+        p.forgiven = reset is not None and reset != handled.get(RESET)
         return Situation(
             owner_uid=p.resource.uid,
             deleting=p.resource.deleting,
@@ -228,10 +229,11 @@ class Reconciler:
             lock_timeout=p.kind.watch.timeout,
             paused=p.wishes.paused,
             forced=force is not None and force != handled.get(RECONCILE),
-            forgiven=reset is not None and reset != handled.get(RESET),
+            forgiven=p.forgiven,
             let_go=p.wishes.let_go,
             keep_history=p.wishes.uninstall.keep_history,
             process=self._actions.process,
+            alone=self._settings.lease is None,
         )
 
     async def _examine(self, p: Pass) -> bool:

@@ -113,6 +113,15 @@ class Dependents:
         known = sink.known.get((ref.namespace, ref.name)) if sink is not None else None
         return MISSING if known is None else known.health
 
+    def rejudge(self, ref: ObjectRef, live: Json) -> Verdict:
+        """Judge a watched object anew, as time may have changed what it means."""
+        verdict = assess(live, now=self._clock())
+        sink = self._watched.get((ref.api_version, ref.kind))
+        known = sink.known.get((ref.namespace, ref.name)) if sink is not None else None
+        if known is not None:
+            known.health = verdict
+        return verdict
+
     def health_version(self, key: ReleaseKey) -> int:
         """Return a number that differs whenever the health of some object of the release changed."""
         return self._health_versions.get(key, 0)

@@ -21,7 +21,7 @@ def test_case_13_an_install_that_died_with_its_operator_is_made_anew(make_lab):
     lab.force_record("halfway", 1, "pending-install")
     lab.api.delete(lab.core("configmaps", "halfway-cfg"))
     lab.start()
-    lab.reaches("halfway", Irreconcilable="True", says=["pending-install", "earlier process"])
+    lab.reaches("halfway", Irreconcilable="True", says=["pending-install", "another process"])
     lab.deployed("halfway", timeout=45)
     assert lab.data("halfway-cfg") == {"colour": "red"}
     assert [state for _, state in lab.records("halfway")] == ["deployed"]

@@ -54,7 +54,12 @@ TABLE = {
     "but not at once": (
         but(records=(pending("old.1", 14), record(attempt="old.0")), process="new"),
         Action.WAIT,
-        "earlier process",
+        "another process of this operator",
+    ),
+    "nor where another replica may be frozen with its helm running": (
+        but(records=(pending("old.1", 60), record(attempt="old.0")), process="new", alone=False),
+        Action.WAIT,
+        "another process of this operator",
     ),
     "what this process began and does not run is recovered at once": (
         but(records=(pending("new.2", 0), record(attempt="new.1")), process="new"),
