@@ -169,10 +169,18 @@ def recorded_revision(status: Mapping[str, Any]) -> int | None:
 def recorded_inventory(status: Mapping[str, Any]) -> list[ObjectRef]:
     """Return the objects in status.deployedRelease.resources; entries that cannot be read are left out."""
     deployed = status.get("deployedRelease")
-    entries = deployed.get("resources") if isinstance(deployed, Mapping) else None
+    return _refs(deployed.get("resources")) if isinstance(deployed, Mapping) else []
+
+
+def recorded_leftovers(status: Mapping[str, Any]) -> list[ObjectRef]:
+    """Return status.leftovers: objects of revisions whose records were lost before their objects went."""
+    return _refs(status.get("leftovers"))
+
+
+def _refs(entries: Any) -> list[ObjectRef]:
     return [
         ObjectRef(entry["apiVersion"], entry["kind"], entry.get("namespace") or "", entry["name"])
-        for entry in entries or ()
+        for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, Mapping) and {"apiVersion", "kind", "name"} <= entry.keys()
     ]
 
@@ -228,9 +236,19 @@ def _deployed(status: Json, conditions: ConditionSet, outcome: Outcome) -> None:
             "the release is being uninstalled; status.deployedRelease.resources lists what it consisted of",
         )
     else:
+        _set_leftovers(status, [*recorded_leftovers(status), *recorded_inventory(status)])
         status.pop("deployedRelease", None)
         reason, message = _nothing_runs(outcome, conditions.get(ConditionType.DEPLOYED))
         conditions.observe_absence(ConditionType.DEPLOYED, reason, message)
+
+
+def _set_leftovers(status: Json, refs: Iterable[ObjectRef]) -> None:
+    """Remember objects that no record tells of any more, for the time when the custom resource is deleted."""
+    left = [ref.as_json() for ref in dict.fromkeys(refs)]
+    if left:
+        status["leftovers"] = left
+    else:
+        status.pop("leftovers", None)
 
 
 def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: ReleaseRecord) -> None:
@@ -238,6 +256,8 @@ def _running(status: Json, conditions: ConditionSet, outcome: Outcome, record: R
     content = outcome.content
     if content is not None and content.revision == record.revision:
         status["deployedRelease"] = _deployed_release(outcome, record, content)
+        running = set(recorded_inventory(status))
+        _set_leftovers(status, [ref for ref in recorded_leftovers(status) if ref not in running])
         reason, message = _deployed_reason(content, outcome.records), content.notes.strip()
     elif tells_of(status, record):
         assert before is not None  # noqa: S101 - tells_of has looked
@@ -307,6 +327,7 @@ def _uninstalled(status: Json, conditions: ConditionSet, outcome: Outcome) -> No
     else:
         message = "the release is uninstalled and its objects are gone"
         status.pop("deployedRelease", None)
+        status.pop("leftovers", None)
     conditions.observe_absence(ConditionType.DEPLOYED, "UninstallSuccessful", message)
 
 

@@ -115,7 +115,8 @@ class KubeClient:
 
     async def release_payload(self, key: ReleaseKey, revision: int) -> str:
         path = f"/api/v1/namespaces/{key.namespace}/secrets/{secret_name(key, revision)}"
-        return str((await self._transport.request("GET", path))["data"]["release"])
+        # Somebody may have emptied it; an empty payload is told as one that cannot be read.
+        return str(((await self._transport.request("GET", path)).get("data") or {}).get("release", ""))
 
     async def replace_release(self, record: ReleaseRecord, payload: str, status: ReleaseStatus) -> None:
         path = f"/api/v1/namespaces/{record.key.namespace}/secrets/{secret_name(record.key, record.revision)}"

@@ -315,7 +315,8 @@ class Actions:
         """Learn what the release consists of, while its record is there to tell."""
         outcome = p.outcome
         known = list(outcome.inventory)
-        known += status.recorded_inventory(self._sight.known_status(p))
+        recorded = self._sight.known_status(p)
+        known += [*status.recorded_inventory(recorded), *status.recorded_leftovers(recorded)]
         if outcome.records and outcome.owned:
             newest = outcome.records[0].revision
             payload = await self._kube.release_payload(p.release, newest)

@@ -5,8 +5,8 @@ import pytest
 from helm_operator.decision import Action, Attempt, Decision
 from helm_operator.errors import HelmError, HelmErrorKind, RetryableError, TerminalError
 from helm_operator.health import Health, Summary
-from helm_operator.release import ReleaseStatus
-from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts
+from helm_operator.release import ObjectRef, ReleaseStatus
+from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts, recorded_leftovers
 from tests.builders import NOW, content, desired, record
 
 K = HelmErrorKind
@@ -298,3 +298,14 @@ def test_another_input_counts_its_failures_afresh():
     assert failed_attempts(before, Action.UPGRADE, "d1") == 5
     assert failed_attempts(before, Action.UPGRADE, "d2") == 1
     assert failed_attempts(before, Action.UNINSTALL, "d1") == 1
+
+
+def test_objects_whose_record_was_lost_are_remembered_until_a_revision_has_them_again():
+    ref = ObjectRef("v1", "ConfigMap", "shop", "a")
+    running = build_status(GOOD, outcome(inventory=(ref,)), NOW)
+    lost = build_status(running, failed(K.RENDER, action=Action.INSTALL, records=()), NOW)
+
+    assert "deployedRelease" not in lost
+    assert recorded_leftovers(lost) == [ref]
+    assert recorded_leftovers(build_status(lost, outcome(inventory=(ref,)), NOW)) == []
+    assert recorded_leftovers(build_status(lost, outcome(inventory=()), NOW)) == [ref]
