@@ -113,7 +113,7 @@ def eventually(check, *, timeout=20.0, pause=0.1):
     while True:
         try:
             return check()
-        except (AssertionError, LookupError):
+        except (AssertionError, LookupError, TypeError):
             if time.monotonic() > deadline:
                 raise
         time.sleep(pause)

@@ -136,6 +136,8 @@ class Lab:
             statuses = {type_: entry["status"] for type_, entry in entries.items()}
             assert statuses.get("Deployed") == "True", _story(entries)
             assert statuses.get("ReleaseFailed") == statuses.get("Irreconcilable") == "False", _story(entries)
+            # The health comes a second after the release, and is another write.
+            assert "being looked at" not in entries.get("Ready", {}).get("message", ""), _story(entries)
             observed = status.get("observedGeneration", found["metadata"]["generation"])
             assert observed == found["metadata"]["generation"]
             if revision is not None:

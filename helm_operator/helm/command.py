@@ -219,7 +219,7 @@ def _end_with_us() -> None:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    # Once the process was waited for, its id may belong to another one.
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+    # Helm itself may be gone while a child of it lives on in its group, and holds the pipes. The
+    # kernel gives the group's id to nobody else as long as it has a member.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

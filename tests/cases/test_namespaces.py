@@ -50,6 +50,7 @@ def test_case_32_a_namespace_that_is_deleted_under_its_release_comes_back(make_l
     _let_go(lab, room)
 
     def is_back():
+        _is_there(lab.api.get(room))
         assert "deletionTimestamp" not in lab.api.get(room)["metadata"]
         _is_there(lab.api.get(f"{room}/configmaps/chair"))
         _is_there(lab.api.get(f"{room}/secrets/lamp"))

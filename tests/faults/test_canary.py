@@ -242,17 +242,6 @@ def test_no_path_shows_a_marked_secret(stage):
     assert canaries.count > 30
 
 
-def test_secret_numbers_are_not_in_the_words_of_helm(stage):
-    lab, canaries = stage, Canaries()
-    _post(lab, "digits", {"db": {"password": canaries.new(), "pin": canaries.number()}})
-    lab.deployed("digits", revision=1)
-    shown = base64.b64decode(lab.data("digits-cred", "secrets")["pin"]).decode()
-    assert shown == str(canaries.numbers[0])
-    lab.set_spec("digits", {"db": {"password": canaries.new(), "pin": canaries.number()}, "break": "dump"})
-    _fails(lab, "digits")
-    _check(lab, canaries, "numbers")
-
-
 def test_secrets_with_odd_characters_are_not_shown_in_any_spelling(stage):
     lab, canaries = stage, Canaries()
     for number, odd in enumerate(

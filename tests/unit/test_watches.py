@@ -59,7 +59,7 @@ def test_an_entry_with_only_the_required_keys_has_the_documented_defaults(load, 
         remediation=Remediation.NONE,
         cleanup_on_fail=False,
         force=False,
-        force_conflicts=False,
+        force_conflicts=None,
         rollback_force=False,
         disable_hooks=False,
     )
