@@ -1,12 +1,13 @@
 """Random sequences of edits, deletions, other hands and faults: after each, the world must come to rest as it should.
 
 A sequence is its seed: the steps, their order, and their pauses come from it alone. FAULT_SEED=n plays one again;
-FAULT_SEQUENCES says how many there are, FAULT_FIRST from which seed on.
+FAULT_SEQUENCES says how many there are, FAULT_FIRST from which seed on, FAULT_REPORTS names a folder for what failed.
 """
 
 import os
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -56,9 +57,18 @@ def test_after_any_sequence_of_faults_the_world_is_as_the_custom_resources_say(w
             world.remove(name)
         world.settle(PATIENCE)
     except BaseException as error:
-        print(f"seed {seed} failed; play it again with FAULT_SEED={seed} make test-faults\n{error}")
-        print("\n".join(world.steps))
-        print(f"--- the operators' log\n{world.lab.log[-60000:]}")
+        story = "\n".join(
+            [
+                f"seed {seed} failed; play it again with FAULT_SEED={seed} make test-faults",
+                str(error),
+                *world.steps,
+                "--- the operators' log",
+                world.lab.log[-60000:],
+            ]
+        )
+        print(story)
+        if os.environ.get("FAULT_REPORTS"):  # A long run tells of a failure before it has ended.
+            Path(os.environ["FAULT_REPORTS"], f"seed-{seed}.log").write_text(story)
         _clean_up(world)
         raise
     record_property("faults", dict(world.faults))
