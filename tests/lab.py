@@ -1,6 +1,7 @@
 """One operator process over one namespace: the stage of the cases and of the process tests."""
 
 import base64
+import difflib
 import gzip
 import json
 import os
@@ -180,7 +181,7 @@ class Lab:
             for item in self.api.items(self.core(kind))
         }
         for name in names:
-            objects["cr", name] = self.cr(name, plural=plural)["metadata"]["resourceVersion"]
+            objects["cr", name] = yaml.safe_dump(self.cr(name, plural=plural))  # Whole, to show what changed.
         objects["events", ""] = len(self.api.items(self.core("events"), fieldSelector="source=helm-operator"))
         return objects
 
@@ -188,8 +189,9 @@ class Lab:
         before, started = self.snapshot(*names, plural=plural), self.helm_runs()
         time.sleep(PERIOD * periods)
         after = self.snapshot(*names, plural=plural)
-        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        assert not changed, f"not quiet: {changed}"
+        keys = before.keys() | after.keys()
+        changed = [key for key in keys if before.get(key) != after.get(key)]
+        assert not changed, "not quiet: " + "\n".join(_difference(key, before, after) for key in changed)
         assert self.helm_runs() == started, "helm was started in a quiet time"
 
     def helm_runs(self):
@@ -375,6 +377,11 @@ def _free_port():
 
 def _served(api, group, plural):
     assert api.get(f"/apis/{group}/v1alpha1/{plural}") is not None
+
+
+def _difference(key, before, after):
+    old, new = (str(state.get(key, "gone")).splitlines() for state in (before, after))
+    return "\n".join([str(key), *difflib.unified_diff(old, new, n=0, lineterm="")])
 
 
 def _gone(api, path):
