@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyhelm3
 
@@ -120,6 +120,18 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
         return (await self.run([*command, "--debug", *options], timeout=timeout)).decode(errors="replace")
 
     async def _start(self, words: list[str], stdin: bytes | None) -> asyncio.subprocess.Process:
+        """Return helm's process; being cancelled waits for it, for asyncio would end helm but not its children."""
+        starting = asyncio.ensure_future(self._spawn(words, stdin))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await _settled(starting)
+            if starting.exception() is None:
+                process = starting.result()
+                await self._end(process, asyncio.ensure_future(process.communicate(stdin)))
+            raise
+
+    async def _spawn(self, words: list[str], stdin: bytes | None) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 self._executable,
@@ -153,12 +165,7 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
     async def _end(self, process: asyncio.subprocess.Process, talk: asyncio.Future[tuple[bytes, bytes]]) -> None:
         """End helm and return when it is gone; being cancelled meanwhile does not shorten that."""
         ending = asyncio.ensure_future(self._terminate(process, talk))
-        cancelled = False
-        while not ending.done():
-            try:
-                await asyncio.shield(ending)
-            except asyncio.CancelledError:
-                cancelled = True
+        cancelled = await _settled(ending)
         ending.result()
         if cancelled:
             raise asyncio.CancelledError
@@ -216,6 +223,17 @@ def _end_with_us() -> None:
     """
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+async def _settled(future: asyncio.Future[Any]) -> bool:
+    """Wait until it is done, whatever becomes of it; return whether that wait was cancelled meanwhile."""
+    cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -1,6 +1,7 @@
 """How helm is run: a script named helm stands in for it, so no helm is needed."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -70,6 +71,15 @@ def alive(pid):
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def _running(word):
+    """Return the command lines of processes that have this word."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in found if word in line]
 
 
 async def test_install_says_all_without_a_shell(script):
@@ -267,6 +277,18 @@ async def test_a_stubborn_helm_and_its_children_are_killed_after_the_grace(scrip
         await task
     assert 0.25 < time.monotonic() - started < 5
     assert not alive(pid)
+
+
+async def test_a_helm_that_is_cancelled_while_it_starts_is_ended_with_its_children(script):
+    for rounds in range(40):  # The start takes so many rounds of the loop that some of these fall into it.
+        task = asyncio.create_task(script.helm(STUBBORN, grace=0.05).install(desired()))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        async with asyncio.timeout(5):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert not _running(str(script.path.parent))
 
 
 async def test_cancelling_again_does_not_shorten_the_end(script):
