@@ -17,6 +17,7 @@ from helm_operator.kube import Kube
 from helm_operator.release import Json, ObjectRef, ReleaseContent, ReleaseKey
 
 _AT_ONCE: Final = 8
+_BASES: Final = frozenset({"Namespace", "CustomResourceDefinition"})
 _MOST_PATHS: Final = 5
 _INVALID: Final = 422
 """HTTP's status for an object that breaks a rule."""
@@ -104,7 +105,10 @@ class Repairer:
         objects = await _located(self._kube, content, release)
         result = RepairResult(settled=set(suspects) - {ref for ref, _ in objects})
         chosen = [(ref, item) for ref, item in objects if ref in suspects]
-        await asyncio.gather(*(self._one(ref, item, release, result) for ref, item in chosen))
+        # What others live in comes back before them.
+        bases = [(ref, item) for ref, item in chosen if ref.kind in _BASES]
+        for group in (bases, [pair for pair in chosen if pair not in bases]):
+            await asyncio.gather(*(self._one(ref, item, release, result) for ref, item in group))
         return result
 
     async def _one(self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult) -> None:

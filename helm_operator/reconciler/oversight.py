@@ -15,7 +15,7 @@ from helm_operator.kube import Kube
 from helm_operator.reconciler.passes import Pass
 from helm_operator.reconciler.sight import Sight
 from helm_operator.release import ObjectRef
-from helm_operator.repair import Repairer
+from helm_operator.repair import Repairer, RepairResult
 from helm_operator.report import Reporter
 from helm_operator.watchers import Coverage, Dependents, ResourceCache, ResourceKey
 
@@ -147,10 +147,7 @@ class Oversight:
         entry makes invalid.
         """
         if suspects := self._dependents.suspects(p.release):
-            content = await self._sight.read(p, revision)
-            result = await self._repairer.repair(content, p.release, suspects)
-            self._dependents.clear(p.release, result.settled)
-            await self._reporter.repaired(p.resource, result.repaired)
+            await self._put_right(p, revision, suspects)
 
     async def repair(self, p: Pass) -> bool:
         """Put right what differs from the newest revision; never decides again."""
@@ -159,25 +156,35 @@ class Oversight:
         if known is not None and known.until > self._clock() and suspects <= known.refs:
             p.outcome.drifted = True  # Nothing new: neither the objects nor what is told of them.
             raise known.error
-        content = await self._sight.read(p, p.outcome.records[0].revision)
-        result = await self._repairer.repair(content, p.release, suspects)
-        self._dependents.clear(p.release, result.settled)
+        result = await self._put_right(p, p.outcome.records[0].revision, suspects)
         if poll is not None:
             self._plan_poll(p, poll.then)
             self._polled_health[p.key] = {
                 ref: assess(result.live[ref], now=self._clock()) for ref in poll.then if ref in result.live
             }
-        if result.repaired:
-            await self._reporter.repaired(p.resource, result.repaired)
         if result.error is None:
             self._unrepaired.pop(p.key, None)
             return False
-        tries = known.tries + 1 if known is not None else 1
+        tries = known.tries + 1 if known is not None and not result.repaired else 1
         pause = retry_delay(tries, base=_TRY_BASE, ceiling=_TRY_CEILING, spread=p.resource.uid)
         refs = frozenset(result.faults)
         self._unrepaired[p.key] = _Unrepaired(result.error, refs, self._clock() + pause, tries)
         p.outcome.drifted = True
         raise result.error
+
+    async def _put_right(self, p: Pass, revision: int, suspects: frozenset[ObjectRef]) -> RepairResult:
+        # Taken back beforehand, so that what changes while it is looked at is suspect anew.
+        taken = self._dependents.suspects(p.release) & suspects
+        self._dependents.clear(p.release, taken)
+        try:
+            content = await self._sight.read(p, revision)
+            result = await self._repairer.repair(content, p.release, suspects)
+            taken -= result.settled
+        finally:
+            self._dependents.keep(p.release, taken)
+        if result.repaired:
+            await self._reporter.repaired(p.resource, result.repaired)
+        return result
 
     async def check_up(self, p: Pass) -> None:
         """Learn how the objects of the running revision are."""

@@ -77,12 +77,17 @@ class Dependents:
         return frozenset(self._suspects.get(key, ()))
 
     def clear(self, key: ReleaseKey, refs: Iterable[ObjectRef]) -> None:
-        """Take back a suspicion: these objects are as they should be."""
+        """Take back a suspicion, as these objects are looked at now."""
         left = self._suspects.get(key, set()) - set(refs)
         if left:
             self._suspects[key] = left
         else:
             self._suspects.pop(key, None)
+
+    def keep(self, key: ReleaseKey, refs: Iterable[ObjectRef]) -> None:
+        """Suspect objects that a look could not clear; this wakes nobody."""
+        if refs := set(refs):
+            self._suspects.setdefault(key, set()).update(refs)
 
     def suspect(self, key: ReleaseKey, ref: ObjectRef) -> None:
         self._suspects.setdefault(key, set()).add(ref)
