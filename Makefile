@@ -3,6 +3,8 @@ VENV := .venv
 CLUSTER := $(VENV)/bin/python -m tools.localcluster
 KEEP ?=
 TESTS ?=
+# These take the API server down, or fill the machine: they run after the others.
+FAULTS := tests/faults tests/cases/test_outages.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-down test unit check cluster-build
@@ -32,12 +34,15 @@ demo-down: $(VENV)/.ready ## End what `make demo KEEP=1` left running
 	$(CLUSTER) down --state .demo/cluster
 	rm -rf .demo
 
-# These take the API server down, each on a control plane of its own; `make test-faults` runs them.
-FAULTS := tests/faults tests/cases/test_outages.py
+# kstatus itself (what kubectl-like tools, Argo CD and Flux judge by), to hold our rules of health against.
+JUDGE := .judge/kstatus
+$(JUDGE): $(wildcard tests/judge/kstatus/*)
+	cd tests/judge/kstatus && CGO_ENABLED=0 go build -trimpath -o $(CURDIR)/$@ .
 
-test: check ## Run the static checks and all tests but the faults, on a local control plane
-	$(CLUSTER) run --audit -- $(VENV)/bin/python -m pytest -n 3 --dist worksteal \
-		$(FAULTS:%=--ignore=%) $(TESTS)
+test: check $(JUDGE) ## Run the static checks and all tests, on local control planes
+	KSTATUS_JUDGE=$(CURDIR)/$(JUDGE) $(CLUSTER) run --audit -- $(VENV)/bin/python -m pytest -n 3 --dist worksteal \
+		$(if $(TESTS),$(TESTS),$(FAULTS:%=--ignore=%))
+	$(if $(TESTS),,$(MAKE) test-faults)
 
 unit: $(VENV)/.ready ## Run the tests that need neither cluster nor helm
 	$(VENV)/bin/python -m pytest -m 'not cluster and not helm' $(TESTS)

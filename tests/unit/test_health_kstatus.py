@@ -1,7 +1,6 @@
 """The corpus before the real kstatus: where it is of another mind, the corpus must say so, and why.
 
-(cd tests/judge/kstatus && go build -o /tmp/kstatus-judge .)
-KSTATUS_JUDGE=/tmp/kstatus-judge pytest tests/unit/test_health_kstatus.py
+`make test` builds the judge. Alone: `make .judge/kstatus && KSTATUS_JUDGE=.judge/kstatus pytest <this file>`.
 """
 
 import json
