@@ -1,7 +1,6 @@
 """What the operator asks of Helm, and what it reads of Helm's records; the only importer of pyhelm3."""
 
 from helm_operator.helm.cli import HelmCli
-from helm_operator.helm.encode import check_values
 from helm_operator.helm.port import Helm
 from helm_operator.helm.records import decode_release, kept, mark_failed
 from helm_operator.helm.redact import redact, secret_strings, sensitive_strings
@@ -9,7 +8,6 @@ from helm_operator.helm.redact import redact, secret_strings, sensitive_strings
 __all__ = [
     "Helm",
     "HelmCli",
-    "check_values",
     "decode_release",
     "kept",
     "mark_failed",

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from helm_operator.errors import TerminalError
 from helm_operator.values import MAX_DOTS, MAX_INDEX, Path, format_path
 
 FIRST_BIG: Final = 10**6
@@ -57,18 +56,6 @@ def encode(values: Mapping[str, Any]) -> EncodedValues:
         raise ValueError("the values are nested too deeply") from None
     # Without the line break, Helm before 4.3.1 may drop a last line of 4096 bytes.
     return EncodedValues(f"{document}\n".encode("ascii"), tuple(_arguments(encoder.integers)))
-
-
-def check_values(values: Mapping[str, Any]) -> None:
-    """Check that Helm can be given `values`.
-
-    Raises:
-        TerminalError: it cannot (reason InvalidValues); the message names the path.
-    """
-    try:
-        encode(values)
-    except ValueError as error:
-        raise TerminalError(str(error), reason="InvalidValues") from error
 
 
 class _Encoder:
