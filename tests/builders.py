@@ -1,8 +1,11 @@
 """Objects for tests: a release that is in sync, to be changed with dataclasses.replace."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from helm_operator.decision import Situation
+from helm_operator.decision import Action, Decision, Situation
+from helm_operator.errors import HelmError, HelmErrorKind
+from helm_operator.health import Health, Summary
 from helm_operator.release import (
     ChartInfo,
     DesiredRelease,
@@ -11,6 +14,7 @@ from helm_operator.release import (
     ReleaseRecord,
     ReleaseStatus,
 )
+from helm_operator.status import Outcome, build_status
 
 NOW = 1_800_000_000.0
 KEY = ReleaseKey("shop", "web")
@@ -57,3 +61,37 @@ IN_SYNC = Situation(
     recorded_revision=3,
     now=NOW,
 )
+
+
+def outcome(**changes):
+    """An upgrade to revision 3 that went well."""
+    base = Outcome(
+        generation=7,
+        looked=True,
+        records=(record(),),
+        content=content(),
+        desired=desired(),
+        decision=Decision(Action.UPGRADE, "the inputs changed"),
+        action=Action.UPGRADE,
+        because="values changed: image.tag",
+        started_at=NOW - 1,
+        finished_at=NOW,
+    )
+    return replace(base, **changes)
+
+
+def in_sync(**changes):
+    return outcome(action=None, content=None, decision=Decision(Action.NOTHING, "in sync"), **changes)
+
+
+def failed(kind=HelmErrorKind.INVALID, **changes):
+    records = (record(4, ReleaseStatus.FAILED, digest="d2"), record())
+    error = HelmError('Service "web" is invalid: spec.ports[0].port: must be between 1 and 65535', kind=kind)
+    changes = {"records": records, "content": None, "desired": desired("d2"), "failures": 1, **changes}
+    return outcome(**{"helm_error": error, "next_attempt_at": NOW + 5, **changes})
+
+
+GOOD = build_status({}, outcome(), NOW)
+HEALTHY = Summary(Health.HEALTHY, "Healthy", "all 3 objects are healthy")
+ROLLING = Summary(Health.PROGRESSING, "Progressing", 'Deployment "web": 1 of 2 replicas are available')
+BROKEN = Summary(Health.UNHEALTHY, "Unhealthy", 'Deployment "web": ImagePullBackOff')

@@ -4,40 +4,11 @@ import pytest
 
 from helm_operator.decision import Action, Attempt, Decision
 from helm_operator.errors import HelmError, HelmErrorKind, RetryableError, TerminalError
-from helm_operator.health import Health, Summary
 from helm_operator.release import ObjectRef, ReleaseStatus
 from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts, recorded_leftovers
-from tests.builders import NOW, content, desired, record
+from tests.builders import BROKEN, GOOD, HEALTHY, NOW, ROLLING, content, failed, in_sync, outcome, record
 
 K = HelmErrorKind
-
-
-def outcome(**changes):
-    """An upgrade to revision 3 that went well."""
-    base = Outcome(
-        generation=7,
-        looked=True,
-        records=(record(),),
-        content=content(),
-        desired=desired(),
-        decision=Decision(Action.UPGRADE, "the inputs changed"),
-        action=Action.UPGRADE,
-        because="values changed: image.tag",
-        started_at=NOW - 1,
-        finished_at=NOW,
-    )
-    return replace(base, **changes)
-
-
-def in_sync(**changes):
-    return outcome(action=None, content=None, decision=Decision(Action.NOTHING, "in sync"), **changes)
-
-
-def failed(kind=K.INVALID, **changes):
-    records = (record(4, ReleaseStatus.FAILED, digest="d2"), record())
-    error = HelmError('Service "web" is invalid: spec.ports[0].port: must be between 1 and 65535', kind=kind)
-    changes = {"records": records, "content": None, "desired": desired("d2"), "failures": 1, **changes}
-    return outcome(**{"helm_error": error, "next_attempt_at": NOW + 5, **changes})
 
 
 def facts(status):
@@ -47,11 +18,6 @@ def facts(status):
 def condition(status, type_):
     return next((c for c in status["conditions"] if c["type"] == type_), None)
 
-
-GOOD = build_status({}, outcome(), NOW)
-HEALTHY = Summary(Health.HEALTHY, "Healthy", "all 3 objects are healthy")
-ROLLING = Summary(Health.PROGRESSING, "Progressing", 'Deployment "web": 1 of 2 replicas are available')
-BROKEN = Summary(Health.UNHEALTHY, "Unhealthy", 'Deployment "web": ImagePullBackOff')
 
 READY = {
     "all objects are healthy": (in_sync(health=HEALTHY), ("True", "Healthy"), None),
