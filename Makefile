@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 CLUSTER := $(VENV)/bin/python -m tools.localcluster
 KEEP ?=
+DEMO ?= .demo
 TESTS ?=
 # These take the API server down, or fill the machine: they run after the others.
 FAULTS := tests/faults tests/cases/test_outages.py
@@ -22,17 +23,18 @@ demo: $(VENV)/.ready ## Show the main job on a local control plane (KEEP=1 leave
 ifeq ($(KEEP),)
 	$(CLUSTER) run -- $(VENV)/bin/python -m tools.demo
 else
-	$(CLUSTER) up --state .demo/cluster
-	KUBECONFIG=$(CURDIR)/.demo/cluster/kubeconfig $(CLUSTER) run --use-existing-cluster -- \
-		$(VENV)/bin/python -m tools.demo --keep
-	@echo 'export KUBECONFIG=$(CURDIR)/.demo/cluster/kubeconfig'
+	$(CLUSTER) up --state $(DEMO)/cluster
+	@# Not under `run`, which leaves nothing running.
+	eval "$$($(CLUSTER) up --state $(DEMO)/cluster | grep '^export ')" && \
+		DEMO_LOG=$(DEMO)/operator.log $(VENV)/bin/python -m tools.demo --keep
+	@echo 'export KUBECONFIG=$(abspath $(DEMO))/cluster/kubeconfig'
 	@echo 'It runs until `make demo-down`.'
 endif
 
 demo-down: $(VENV)/.ready ## End what `make demo KEEP=1` left running
-	-kill $$(cat .demo/operator.pid 2>/dev/null) 2>/dev/null
-	$(CLUSTER) down --state .demo/cluster
-	rm -rf .demo
+	-kill $$(cat $(DEMO)/operator.pid)
+	$(CLUSTER) down --state $(DEMO)/cluster
+	rm -rf $(DEMO)
 
 # kstatus itself (what kubectl-like tools, Argo CD and Flux judge by), to hold our rules of health against.
 JUDGE := .judge/kstatus

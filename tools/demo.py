@@ -133,7 +133,15 @@ def _operator(*, keep: bool) -> Iterator[None]:
     print(f"$ {' '.join(['helm-operator', *command[3:]])}   (log: {os.path.relpath(log)})", flush=True)
     environment = {**os.environ, "PYTHONPATH": str(_ROOT), "WATCH_NAMESPACE": _NAMESPACE}
     with log.open("w") as stream:
-        process = subprocess.Popen(command, cwd=_ROOT, stderr=stream, env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=_ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         yield
         keep = keep and process.poll() is None
