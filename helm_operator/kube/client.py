@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from helm_operator.errors import NotFound
+from helm_operator.errors import ApiUnavailable, NotFound
 from helm_operator.kube.port import Credentials, Resource, WatchEvent
 from helm_operator.kube.records import RELEASE_SELECTOR, record_from_metadata, secret_name
 from helm_operator.kube.transport import Transport, credentials, metadata_accept
@@ -81,7 +81,8 @@ class KubeClient:
         group, _, version = api_version.rpartition("/")
         base = f"/apis/{api_version}" if group else f"/api/{version}"
         answer = await self._transport.request("GET", base)
-        entries = answer.get("resources") or ()
+        if not isinstance(entries := answer.get("resources"), list):
+            raise ApiUnavailable(f"GET {base}: the answer is no list of kinds")
         with_status = {entry["name"].split("/")[0] for entry in entries if entry["name"].endswith("/status")}
         return {
             entry["kind"]: Resource(
@@ -98,13 +99,15 @@ class KubeClient:
         }
 
     async def get_custom_resource(self, resource: Resource, namespace: str, name: str) -> Json:
-        return await self._transport.request("GET", resource.path(namespace, name))
+        path = resource.path(namespace, name)
+        return _object(await self._transport.request("GET", path), f"GET {path}")
 
     async def patch_custom_resource(
         self, resource: Resource, namespace: str, name: str, patch: Json, *, subresource: str = ""
     ) -> Json:
         path = resource.path(namespace, name, subresource)
-        return await self._transport.request("PATCH", path, body=patch, content_type=_MERGE_PATCH)
+        answer = await self._transport.request("PATCH", path, body=patch, content_type=_MERGE_PATCH)
+        return _object(answer, f"PATCH {path}")
 
     async def release_records(self, key: ReleaseKey) -> tuple[tuple[ReleaseRecord, ...], str]:
         query = {**RELEASE_SELECTOR, "labelSelector": f"{RELEASE_SELECTOR['labelSelector']},name={key.name}"}
@@ -129,7 +132,8 @@ class KubeClient:
 
     async def get_object(self, ref: ObjectRef, *, metadata_only: bool = False) -> Json:
         accept = metadata_accept(listing=False) if metadata_only else "application/json"
-        return await self._transport.request("GET", await self._path(ref), accept=accept)
+        path = await self._path(ref)
+        return _object(await self._transport.request("GET", path, accept=accept), f"GET {path}")
 
     async def apply_object(self, ref: ObjectRef, body: Json, *, manager: str, dry_run: bool = False) -> Json:
         query = {"fieldManager": manager, "force": "true", **({"dryRun": "All"} if dry_run else {})}
@@ -151,7 +155,8 @@ class KubeClient:
         await self._transport.request("POST", f"/api/v1/namespaces/{namespace}/events", body=event)
 
     async def get_lease(self, namespace: str, name: str) -> Json:
-        return await self._transport.request("GET", _LEASES.path(namespace, name))
+        path = _LEASES.path(namespace, name)
+        return _object(await self._transport.request("GET", path), f"GET {path}")
 
     async def create_lease(self, namespace: str, lease: Json) -> Json:
         return await self._transport.request("POST", _LEASES.path(namespace), body=lease)
@@ -165,7 +170,9 @@ class KubeClient:
         page = {**query, "limit": str(_PAGE)}
         while True:
             answer = await self._transport.request("GET", path, query=page, accept=accept)
-            items += answer.get("items") or ()
+            if "items" not in answer:  # Anything but this must not be taken for "there are none".
+                raise ApiUnavailable(f"GET {path}: the answer is no list")
+            items += answer["items"] or ()
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 return items, str(meta.get("resourceVersion", ""))
@@ -178,6 +185,18 @@ class KubeClient:
 
     async def _path(self, ref: ObjectRef) -> str:
         return (await self.resource(ref.api_version, ref.kind)).path(ref.namespace, ref.name)
+
+
+def _object(answer: Json, what: str) -> Json:
+    """Return the object that the API server answered `what` with.
+
+    Raises:
+        ApiUnavailable: it is none. Something between us and the server may answer 200 to all.
+    """
+    metadata = answer.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+        raise ApiUnavailable(f"{what}: the answer is no object")
+    return answer
 
 
 def _as_yaml(body: Json) -> str:

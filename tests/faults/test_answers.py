@@ -54,6 +54,7 @@ ANSWERS = {
     "403": status(403, "Forbidden", "everything is forbidden"),
     "404": (404, {"Content-Type": "text/plain"}, "404 page not found\n"),
     "html": (200, {"Content-Type": "text/html"}, "<html>Welcome to the hotel's network</html>"),
+    "empty": (200, {"Content-Type": "application/json"}, "{}"),
     "cut": "cut",
 }
 
@@ -84,7 +85,7 @@ def test_an_answer_that_says_nothing_of_the_release_changes_nothing(stage, answe
     assert len(lab.records("gap")) <= 6
 
 
-@pytest.mark.parametrize("answer", ["503", "429", "404", "403", "cut"])
+@pytest.mark.parametrize("answer", ["503", "429", "404", "403", "empty", "cut"])
 def test_a_deletion_waits_until_it_is_known_what_there_is_to_delete(stage, answer):
     lab = stage
     _deployed(lab)

@@ -11,7 +11,7 @@ from kubernetes.aio import client
 
 from helm_operator.errors import ApiError, ApiUnavailable, Conflict, Forbidden, Gone, NotFound
 from helm_operator.kube import KubeClient, Resource, transport
-from helm_operator.release import ObjectRef
+from helm_operator.release import ObjectRef, ReleaseKey
 
 SECRETS = "/api/v1/secrets"
 QUERY = {"labelSelector": "owner=helm"}
@@ -368,12 +368,24 @@ async def test_a_kind_is_not_missed_where_nobody_answered(server, kube):
 async def test_a_name_is_one_part_of_the_path_whatever_is_in_it(server, kube):
     """RBAC names may have any character but a slash and a percent sign."""
     roles = {"resources": [{"name": "clusterroles", "kind": "ClusterRole", "namespaced": False}]}
-    server.plays(answers(roles), answers({"metadata": {}}))
+    server.plays(answers(roles), answers({"metadata": {"resourceVersion": "1"}}))
     await kube.get_object(ObjectRef("rbac.authorization.k8s.io/v1", "ClusterRole", "", "system:a b?c#d"))
 
     request = server.requests[1]
     assert request.path == "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a b?c#d"
     assert not request.query
+
+
+async def test_an_empty_answer_is_taken_neither_for_an_object_nor_for_an_empty_list(server, kube):
+    kinds = {"resources": [{"name": "widgets", "kind": "Widget", "namespaced": True}]}
+    server.plays(*[answers({})] * 2, answers(kinds), answers({}))
+    with pytest.raises(ApiUnavailable, match="is no list"):
+        await kube.release_records(ReleaseKey("shop", "web"))
+    with pytest.raises(ApiUnavailable, match="no list of kinds"):
+        await kube.resource("example.com/v1", "Widget")
+    widgets = await kube.resource("example.com/v1", "Widget")
+    with pytest.raises(ApiUnavailable, match="is no object"):
+        await kube.get_custom_resource(widgets, "shop", "web")
 
 
 def test_paths_of_core_and_other_groups():
