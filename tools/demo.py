@@ -98,6 +98,17 @@ class Demo:
         _kubectl("delete", "namespace", _NAMESPACE, "--wait=false")
 
 
+def _wait_for_conditions(kind: str) -> None:
+    """`kubectl wait` gives up on an object that has no conditions yet."""
+    deadline = time.monotonic() + _WAIT
+    while not all(
+        item.get("status", {}).get("conditions") for item in json.loads(_kubectl("get", kind, "-o", "json"))["items"]
+    ):
+        if time.monotonic() > deadline:
+            raise DemoError(f"{kind} have no conditions after {_WAIT:.0f} s")
+        time.sleep(0.1)
+
+
 _FURNITURE: Final = frozenset({"configmap/kube-root-ca.crt", "serviceaccount/default"})
 """What Kubernetes itself puts into every namespace."""
 
@@ -111,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         demo.tell("The custom resource definitions, and a namespace.")
         demo.show("apply", "-f", "crds")
+        _wait_for_conditions("crds")
         demo.show("wait", "crds", "--all", "--for=condition=Established", "--timeout=20s")
         _kubectl("create", "namespace", _NAMESPACE)
         demo.tell("The operator, as a process of its own.")
