@@ -27,6 +27,8 @@ class ConditionType(StrEnum):
     DEPLOYED = "Deployed"
     RELEASE_FAILED = "ReleaseFailed"
     IRRECONCILABLE = "Irreconcilable"
+    DRIFTED = "Drifted"
+    """There only while it is True."""
     PAUSED = "Paused"
     """There only while it is True."""
     RECONCILING = "Reconciling"

@@ -7,35 +7,31 @@ defaults, other managers' fields and normalised quantities raise no false alarm.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from helm_operator.drift import as_helm_applies, comes_and_goes, differences, object_ref, ours_to_repair, overlaid
+from helm_operator.drift import (
+    Difference,
+    as_helm_applies,
+    comes_and_goes,
+    differences,
+    left_alone,
+    object_ref,
+    ours_to_repair,
+    overlaid,
+    with_ignored,
+)
+from helm_operator.drift_policy import DriftPolicy
 from helm_operator.errors import ApiError, ApiUnavailable, Forbidden, NotFound, PassError, RetryableError
 from helm_operator.kube import Kube
 from helm_operator.release import Json, ObjectRef, ReleaseContent, ReleaseKey
 
 _AT_ONCE: Final = 8
 _BASES: Final = frozenset({"Namespace", "CustomResourceDefinition"})
-_MOST_PATHS: Final = 5
 _INVALID: Final = 422
 """HTTP's status for an object that breaks a rule."""
-
-
-@dataclass(slots=True)
-class Repaired:
-    """An object that was put right; `paths` is empty where it had been missing."""
-
-    ref: ObjectRef
-    paths: list[str]
-
-    def __str__(self) -> str:
-        if not self.paths:
-            return f"{self.ref} was missing and is there again"
-        more = len(self.paths) - _MOST_PATHS
-        named = ", ".join(self.paths[:_MOST_PATHS]) + (f" and {more} more" if more > 0 else "")
-        return f"{self.ref} was changed and is as before: {named}"
 
 
 @dataclass(slots=True)
@@ -44,7 +40,9 @@ class RepairResult:
 
     settled: set[ObjectRef] = field(default_factory=set)
     """Objects that are no longer suspect."""
-    repaired: list[Repaired] = field(default_factory=list)
+    repaired: list[Difference] = field(default_factory=list)
+    differing: list[Difference] = field(default_factory=list)
+    """What was found, and left as it is."""
     live: dict[ObjectRef, Json] = field(default_factory=dict)
     """The objects as they were found."""
     faults: dict[ObjectRef, PassError] = field(default_factory=dict)
@@ -94,10 +92,28 @@ class Repairer:
         self._manager = manager
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
+    async def look(self, refs: Collection[ObjectRef]) -> dict[ObjectRef, Json]:
+        """Read objects; those that cannot be read are left out."""
+        found: dict[ObjectRef, Json] = {}
+
+        async def one(ref: ObjectRef) -> None:
+            async with self._limit:
+                with contextlib.suppress(ApiError):
+                    found[ref] = await self._kube.get_object(ref)
+
+        await asyncio.gather(*(one(ref) for ref in refs))
+        return found
+
     async def repair(
-        self, content: ReleaseContent, release: ReleaseKey, suspects: Collection[ObjectRef]
+        self,
+        content: ReleaseContent,
+        release: ReleaseKey,
+        suspects: Collection[ObjectRef],
+        *,
+        policy: DriftPolicy,
+        hands_off: Collection[ObjectRef] = (),
     ) -> RepairResult:
-        """Put the suspects right.
+        """Compare the suspects, and put them right; those of `hands_off` are only compared.
 
         Raises:
             ApiError: the API server does not tell which kinds are namespaced.
@@ -108,74 +124,91 @@ class Repairer:
         # What others live in comes back before them.
         bases = [(ref, item) for ref, item in chosen if ref.kind in _BASES]
         for group in (bases, [pair for pair in chosen if pair not in bases]):
-            await asyncio.gather(*(self._one(ref, item, release, result) for ref, item in group))
+            work = (
+                self._one(_Suspect(ref, item, release, policy, ref not in hands_off), result) for ref, item in group
+            )
+            await asyncio.gather(*work)
         return result
 
-    async def _one(self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult) -> None:
+    async def _one(self, suspect: _Suspect, result: RepairResult) -> None:
+        ref, name = suspect.ref, suspect.release.name
         async with self._limit:
             try:
-                repaired = await self._put_right(ref, item, release, result)
+                difference = await self._compare(suspect, result)
             except ApiError as error:
                 reasons = {ApiUnavailable: "ApiUnavailable", Forbidden: "Forbidden"}
                 reason = reasons.get(type(error), "ReconcileError")
+                what = "compared or put right" if suspect.writable else "compared"
                 result.faults[ref] = RetryableError(
-                    f"{ref} of release {release.name} could not be compared or put right: {error}. "
-                    "It is tried again with growing pauses",
+                    f"{ref} of release {name} could not be {what}: {error}. It is tried again with growing pauses",
                     reason=reason,
                 )
                 return
-            except _NotOurs:
-                result.faults[ref] = RetryableError(
-                    f"{ref} belongs to release {release.name}, but the object of that name was made by somebody "
-                    "else; it is left alone. Delete or rename it, and it is made again from the release",
-                    reason="OwnershipConflict",
-                )
-                return
+        if difference is not None and difference.foreign and suspect.writable:
+            result.faults[ref] = RetryableError(
+                f"{ref} belongs to release {name}, but the object of that name was made by somebody "
+                "else; it is left alone. Delete or rename it, and it is made again from the release",
+                reason="OwnershipConflict",
+            )
+            return
         result.settled.add(ref)
-        if repaired is not None:
-            result.repaired.append(repaired)
+        if difference is not None:
+            (result.repaired if suspect.writable else result.differing).append(difference)
 
-    async def _put_right(
-        self, ref: ObjectRef, item: Json, release: ReleaseKey, result: RepairResult
-    ) -> Repaired | None:
-        wanted = as_helm_applies(item, ref, release)
+    async def _compare(self, suspect: _Suspect, result: RepairResult) -> Difference | None:
+        """Return in which way an object differed; it was put right where that is allowed."""
+        ref, item, release = suspect.ref, suspect.item, suspect.release
         try:
             live = await self._kube.get_object(ref)
         except NotFound:
             if comes_and_goes(item):
                 return None
-            await self._kube.apply_object(ref, wanted, manager=self._manager)
-            return Repaired(ref, [])
+            if suspect.writable:
+                await self._kube.apply_object(ref, as_helm_applies(item, ref, release), manager=self._manager)
+            return Difference(ref)
         result.live[ref] = live
         if live["metadata"].get("deletionTimestamp"):
             return None  # It becomes suspect again once it is gone.
         if not ours_to_repair(live, release, self._manager):
-            raise _NotOurs
+            return Difference(ref, foreign=True)
+        ignored = suspect.policy.ignored(ref, item["metadata"].get("labels") or {})
+        if left_alone(live["metadata"]) or () in ignored:
+            return None
+        wanted = as_helm_applies(with_ignored(item, live, ignored), ref, release)
         try:
             dry = await self._kube.apply_object(ref, wanted, manager=self._manager, dry_run=True)
         except ApiError as error:
             if error.status != _INVALID:
                 raise
-            return await self._write_whole(ref, live, wanted)
+            return await self._compare_whole(suspect, live, wanted)
         paths = differences(live, dry)
         if not paths:
             return None
-        await self._kube.apply_object(ref, wanted, manager=self._manager)
-        return Repaired(ref, paths)
+        if suspect.writable:
+            await self._kube.apply_object(ref, wanted, manager=self._manager)
+        return Difference(ref, tuple(paths))
 
-    async def _write_whole(self, ref: ObjectRef, live: Json, wanted: Json) -> Repaired | None:
-        """Put lists back as the manifest has them.
+    async def _compare_whole(self, suspect: _Suspect, live: Json, wanted: Json) -> Difference | None:
+        """Compare with, and put back, lists as the manifest has them.
 
         An apply merges lists by a key of their entries. An entry whose key somebody changed would
         come back beside the changed one, which may make the object invalid.
         """
-        body = overlaid(live, wanted)
+        ref, body = suspect.ref, overlaid(live, wanted)
         paths = differences(live, await self._kube.replace_object(ref, body, manager=self._manager, dry_run=True))
         if not paths:
             return None
-        await self._kube.replace_object(ref, body, manager=self._manager)
-        return Repaired(ref, paths)
+        if suspect.writable:
+            await self._kube.replace_object(ref, body, manager=self._manager)
+        return Difference(ref, tuple(paths))
 
 
-class _NotOurs(Exception):
-    """The live object was never the release's."""
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """An object that may differ from its manifest, and what may be done about it."""
+
+    ref: ObjectRef
+    item: Json
+    release: ReleaseKey
+    policy: DriftPolicy
+    writable: bool

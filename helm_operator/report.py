@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from helm_operator.conditions import Condition, ConditionType, cut
+from helm_operator.drift import Difference
 from helm_operator.errors import ApiError, Conflict, NotFound
 from helm_operator.kube import Kube, Resource
 from helm_operator.release import CustomResource, Json
-from helm_operator.repair import Repaired
-from helm_operator.status import Outcome, build_status, merge_patch, timestamp
+from helm_operator.status import CORRECTION_FAILED, Outcome, build_status, merge_patch, timestamp
 from helm_operator.watchers import ResourceCache, ResourceKey
 
 logger = logging.getLogger(__name__)
@@ -80,11 +80,11 @@ class Reporter:
         logger.info("%s: the custom resource changes too fast; its status is written with the next pass", key)
         return None
 
-    async def repaired(self, resource: CustomResource, repaired: Iterable[Repaired]) -> None:
+    async def repaired(self, resource: CustomResource, repaired: Iterable[Difference]) -> None:
         """Tell which objects were put right."""
         for one in repaired:
-            logger.info("%s: %s", resource, one)
-            await self._event(resource, "Normal", "DriftCorrected", str(one))
+            logger.info("%s: %s", resource, one.corrected)
+            await self._event(resource, "Normal", "DriftCorrected", one.corrected)
 
     async def warn(self, resource: CustomResource, reason: str, message: str) -> None:
         """Tell something that its reader should mend."""
@@ -128,10 +128,15 @@ class Reporter:
 def _news(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     """Return the Events (type, reason, message) that the step from one status to the next is worth."""
     old, new = _by_type(before), _by_type(after)
-    for type_ in (ConditionType.DEPLOYED, ConditionType.RELEASE_FAILED, ConditionType.IRRECONCILABLE):
+    for type_ in (
+        ConditionType.DEPLOYED,
+        ConditionType.RELEASE_FAILED,
+        ConditionType.IRRECONCILABLE,
+        ConditionType.DRIFTED,
+    ):
         was, is_ = old.get(type_, {}), new.get(type_)
-        if is_ is None or _gist(was) == _gist(is_):
-            continue
+        if is_ is None or _gist(was) == _gist(is_) or is_["reason"] == CORRECTION_FAILED:
+            continue  # Of a failed correction Irreconcilable tells.
         good = type_ is ConditionType.DEPLOYED
         if is_["status"] == "True":
             yield "Normal" if good else "Warning", is_["reason"], is_["message"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from helm_operator.conditions import Condition, ConditionSet, ConditionType, cut
 from helm_operator.decision import Action, Attempt, Decision
+from helm_operator.drift import DETECTED, Drift
 from helm_operator.errors import HelmError, HelmErrorKind, PassError, TerminalError
 from helm_operator.health import Health, Summary
 from helm_operator.release import (
@@ -52,6 +53,9 @@ IRRECONCILABLE: Final = {
     HelmErrorKind.CRASHED: "HelmUnavailable",
 }
 """Failures that kept Helm from acting at all; the others are a failed action and no more."""
+
+CORRECTION_FAILED: Final = "DriftCorrectionFailed"
+"""The reason of Drifted beside an Irreconcilable that has the cause."""
 
 _NOT_TRIED: Final = frozenset(
     {
@@ -100,6 +104,8 @@ class Outcome:
     """Whether the pauses between tries have grown to their limit."""
     drifted: bool = False
     """Whether `error` tells that a changed object could not be put right."""
+    drift: Drift | None = None
+    """Objects that are not put right (now), where no error tells of them; None: not all were compared yet."""
     uninstalled: bool = False
     waiting_for: tuple[str, ...] = ()
     """Objects of the uninstalled release that are still there, in words."""
@@ -132,6 +138,7 @@ def build_status(previous: Mapping[str, Any], outcome: Outcome, now: float) -> J
         if outcome.decision is not None:
             conditions.remove(ConditionType.PAUSED)
         _irreconcilable(conditions, outcome)
+        _drifted(conditions, outcome)
         _ready(conditions, outcome)
         _progress(conditions, outcome)
     if outcome.action is not None:
@@ -429,6 +436,23 @@ def _irreconcilable(conditions: ConditionSet, outcome: Outcome) -> None:
         conditions.observe_unknown(type_, "NotYetObserved", "no pass has come to an end yet")
 
 
+def _drifted(conditions: ConditionSet, outcome: Outcome) -> None:
+    """There only while it is True."""
+    type_ = ConditionType.DRIFTED
+    if not outcome.looked:
+        return
+    if outcome.deleting or not outcome.owned or deployed_record(outcome.records) is None:
+        conditions.remove(type_)
+    elif outcome.drifted and outcome.error is not None:
+        if outcome.error.reason not in _SAYS_NOTHING:
+            conditions.observe_condition(type_, CORRECTION_FAILED, str(outcome.error))
+    elif outcome.drift is not None:
+        if outcome.drift.reason:
+            conditions.observe_condition(type_, outcome.drift.reason, outcome.drift.message)
+        else:
+            conditions.remove(type_)
+
+
 _SAYS_NOTHING: Final = frozenset({"ApiUnavailable", "InternalError", "ReleaseLocked"})
 """Reasons why a pass ended that tell nothing of the release: Ready stays as it was."""
 
@@ -457,6 +481,8 @@ def _ready(conditions: ConditionSet, outcome: Outcome) -> None:
             f"revision {record.revision} runs, but it is not what the spec asks for: "
             "see ReleaseFailed and Irreconcilable",
         )
+    elif (drifted := conditions.get(ConditionType.DRIFTED)) is not None:
+        conditions.observe_absence(type_, "Drifted", drifted["message"])
     elif outcome.health is not None:
         _healthy(conditions, outcome.health)
     elif type_ not in conditions or outcome.action is not None:
@@ -510,6 +536,8 @@ def _what_goes_on(outcome: Outcome) -> tuple[ConditionType, str, str] | None:
         return ConditionType.RECONCILING, "Uninstalling", "the release is being uninstalled"
     if error is not None:
         return ConditionType.RECONCILING, "Retrying", "the pass is tried again: see Irreconcilable"
+    if outcome.drift is not None and outcome.drift.reason == DETECTED:
+        return None  # What is missing is not on its way.
     if outcome.health is None:
         return ConditionType.RECONCILING, "Progressing", "the objects of the release are being looked at"
     if outcome.health.health is Health.PROGRESSING:

@@ -123,8 +123,8 @@ class Reconciler:
             self.forget(key)
             return Next()
         kind = self._kinds[key.kind]
-        if self._settled.get(key) == self._seen(key, resource) and self._oversight.due_poll(key) is None:
-            after = self._oversight.until_poll(key, self._periods.get(key, _NEVER))
+        after = self._oversight.until_due(key, self._periods.get(key, _NEVER))
+        if self._settled.get(key) == self._seen(key, resource) and after > 0:
             return Next(after=None if after == _NEVER else after)
         outcome = Outcome(generation=resource.generation or None, deleting=resource.deleting)
         asked = wishes(resource.annotations, kind.watch)
@@ -246,6 +246,7 @@ class Reconciler:
         if self._resources.get(p.key) is None and p.resource.deleting:
             self.forget(p.key)
             return Next()  # The custom resource is gone; nothing is left to write to.
+        outcome.drift = self._oversight.drift(p)
         written = await self._reporter.report(p.key, p.resource, p.api, outcome)
         if outcome.error is None and written is not None:
             self._troubles.pop(p.key, None)
@@ -261,8 +262,9 @@ class Reconciler:
         outcome, now = p.outcome, self._clock()
         self._periods[p.key] = self._period(p)
         delays = [self._periods[p.key]]
-        if p.decision.action in (Action.NOTHING, Action.REPAIR):  # Nothing else would make a poll that is due.
-            delays.append(self._oversight.until_poll(p.key, self._periods[p.key]))
+        if p.decision.action in (Action.NOTHING, Action.REPAIR) and outcome.error is None:
+            # Nothing else would make a poll that is due; after an error there is a next try.
+            delays.append(self._oversight.until_due(p.key, self._periods[p.key]))
         if p.again is not None:
             delays.append(p.again)
         if (next_try := self._oversight.next_try(p)) is not None:
@@ -303,7 +305,7 @@ class Reconciler:
             (resource.uid, resource.resource_version),
             self._kinds[key.kind].chart_token,
             self._releases.records(release),
-            self._dependents.suspects(release),
+            self._oversight.news(key, release, self._kinds[key.kind].watch),
             self._dependents.health_version(release),
         )
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from helm_operator.drift import MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE
+from helm_operator.drift import MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE, left_alone
 from helm_operator.errors import ApiError
 from helm_operator.health import MISSING, Verdict, assess, needs_metadata_only
 from helm_operator.kube import Kube
@@ -71,6 +71,7 @@ class Dependents:
         self._watched: dict[tuple[str, str], _KindSink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._suspects: dict[ReleaseKey, set[ObjectRef]] = {}
+        self._followed: dict[ReleaseKey, frozenset[ObjectRef]] = {}
 
     def suspects(self, key: ReleaseKey) -> frozenset[ObjectRef]:
         """Return the objects of a release that may differ from its manifest."""
@@ -92,6 +93,19 @@ class Dependents:
     def suspect(self, key: ReleaseKey, ref: ObjectRef) -> None:
         self._suspects.setdefault(key, set()).add(ref)
         self._changed(key)
+
+    def follow(self, key: ReleaseKey, refs: Iterable[ObjectRef]) -> None:
+        """Have exactly these objects of a release suspected at any change, not only of fields that Helm owns.
+
+        Somebody who puts an object right by hand does not give Helm its fields back.
+        """
+        if refs := frozenset(refs):
+            self._followed[key] = refs
+        else:
+            self._followed.pop(key, None)
+
+    def followed(self, key: ReleaseKey, ref: ObjectRef) -> bool:
+        return ref in self._followed.get(key, ())
 
     def ensure_watched(self, refs: Iterable[ObjectRef]) -> None:
         """Watch the kinds of these objects from now on, if they are not watched yet."""
@@ -227,7 +241,7 @@ class _KindSink:
             suspicious = not print_ or (not trusted and written_since(meta, self._manager))
         else:
             suspicious = before.fingerprint != print_ or bool(meta.get("deletionTimestamp"))
-        if suspicious:
+        if suspicious or self._owner.followed(key, self._ref(place)):
             self._owner.suspect(key, self._ref(place))
         if before is None or before.health != health:
             self._owner.note_health(key)
@@ -289,7 +303,10 @@ def written_since(meta: Mapping[str, Any], manager: str) -> bool:
 
 
 def fingerprint(meta: Mapping[str, Any], manager: str) -> bytes:
-    """Return a digest of the set of fields that Helm owns; empty where it owns none."""
+    """Return a digest of the set of fields that Helm owns; empty where it owns none.
+
+    It tells as well whether the object is to be left alone.
+    """
     owned = [
         (entry.get("operation"), entry.get("fieldsV1"))
         for entry in meta.get("managedFields") or ()
@@ -297,5 +314,7 @@ def fingerprint(meta: Mapping[str, Any], manager: str) -> bytes:
     ]
     if not owned:
         return b""
-    text = json.dumps(sorted(owned, key=lambda pair: str(pair[0])), sort_keys=True, separators=(",", ":"))
+    # Who excludes an object from comparison, or takes that back, has it looked at once more.
+    facts = [*sorted(owned, key=lambda pair: str(pair[0])), left_alone(meta)]
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from helm_operator.charts import Chart
+from helm_operator.drift_policy import DriftPolicy
 from helm_operator.overrides import Override
 from helm_operator.release import InstallOptions, UninstallOptions, UpgradeOptions
 from helm_operator.selectors import LabelSelector
@@ -40,6 +41,7 @@ class Watch:
     install: InstallOptions = field(default_factory=InstallOptions)
     upgrade: UpgradeOptions = field(default_factory=UpgradeOptions)
     uninstall: UninstallOptions = field(default_factory=UninstallOptions)
+    drift: DriftPolicy = field(default_factory=DriftPolicy)
 
     @property
     def api_version(self) -> str:

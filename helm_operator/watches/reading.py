@@ -13,12 +13,12 @@ from helm_operator.charts import Chart, load_chart
 from helm_operator.durations import parse_duration
 from helm_operator.errors import ChartProblem, ConfigError, Problem
 from helm_operator.overrides import Override, conflict, expand, fits_int64, typed
-from helm_operator.selectors import LabelSelector
 from helm_operator.values import parse_path
 from helm_operator.watches import nodes
+from helm_operator.watches.drift import drift_policy
 from helm_operator.watches.model import Watch, Watches
 from helm_operator.watches.nodes import Misfit
-from helm_operator.watches.options import install_options, uninstall_options, upgrade_options
+from helm_operator.watches.options import install_options, label_selector, uninstall_options, upgrade_options
 
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _VERSION: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -32,7 +32,6 @@ _NOT_BUILT: Final = (
     "valuesFrom",
     "releaseName",
     "targetNamespace",
-    "drift",
     "crds",
     "serviceAccountName",
     "labels",
@@ -113,7 +112,7 @@ class _Entry:
             "chart": ("chart", self._chart),
             "watchDependentResources": ("watch_dependent_resources", nodes.boolean),
             "overrideValues": ("overrides", self._overrides),
-            "selector": ("selector", _selector),
+            "selector": ("selector", label_selector),
             "reconcilePeriod": ("reconcile_period", _duration),
             "maxConcurrentReconciles": ("max_concurrent_reconciles", nodes.count),
             "dryRunOption": ("dry_run_option", _dry_run_option),
@@ -123,6 +122,7 @@ class _Entry:
             "install": ("install", lambda node: install_options(node, self._report)),
             "upgrade": ("upgrade", lambda node: upgrade_options(node, self._report)),
             "uninstall": ("uninstall", lambda node: uninstall_options(node, self._report)),
+            "drift": ("drift", lambda node: drift_policy(node, self._report)),
         }
 
     def read(self) -> Watch | None:
@@ -293,14 +293,3 @@ def _dry_run_option(node: yaml.Node) -> str:
     if text not in ("client", "server"):
         raise Misfit(node, f"expected client or server, not {text[:80]!r}")
     return text
-
-
-def _selector(node: yaml.Node) -> LabelSelector:
-    if not isinstance(node, yaml.MappingNode):
-        raise Misfit(node, f"expected a map, not {nodes.kind_in_words(node)}")
-    try:
-        return LabelSelector.from_mapping(nodes.plain(node))
-    except Misfit:
-        raise
-    except ValueError as error:
-        raise Misfit(node, str(error)) from error

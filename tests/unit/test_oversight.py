@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from helm_operator.drift_policy import DriftMode, DriftPolicy
 from helm_operator.errors import ApiUnavailable, NotFound
 from helm_operator.kube import Resource
 from helm_operator.reconciler.oversight import Oversight
@@ -22,6 +23,8 @@ class World:
     def __init__(self) -> None:
         self.objects: dict[ObjectRef, dict[str, Any]] = {}
         self.meanwhile: Any = lambda: None
+        self.mode = DriftMode.CORRECT
+        self.now = 1000.0
         self.dependents = Dependents(self, lambda key: None, manager="helm", health_changed=lambda key: None)  # type: ignore[arg-type]
         self.told: list[str] = []
         content = SimpleNamespace(objects=tuple(_item(ref) for ref in (CHAIR, ROOM)))
@@ -40,7 +43,7 @@ class World:
             dependents=self.dependents,
             reporter=SimpleNamespace(repaired=repaired),  # type: ignore[arg-type]
             period=lambda p: 60.0,
-            clock=lambda: 1000.0,
+            clock=lambda: self.now,
         )
 
     async def resource(self, api_version: str, kind: str) -> Resource:
@@ -58,9 +61,13 @@ class World:
         self.objects[ref] = item
 
     def pass_(self) -> Any:
-        outcome = SimpleNamespace(records=(SimpleNamespace(revision=1),), drifted=False)
+        outcome = SimpleNamespace(records=(SimpleNamespace(revision=1),), drifted=False, error=None)
         return SimpleNamespace(
-            key=("widgets", "shop", "web"), release=WEB, resource=SimpleNamespace(uid="u"), outcome=outcome
+            key=("widgets", "shop", "web"),
+            release=WEB,
+            resource=SimpleNamespace(uid="u"),
+            outcome=outcome,
+            kind=SimpleNamespace(watch=SimpleNamespace(drift=DriftPolicy(self.mode))),
         )
 
 

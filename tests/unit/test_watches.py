@@ -319,7 +319,6 @@ def test_a_missing_file_is_refused(tmp_path):
         ("WAIT", True, "unknown key; did you mean wait?"),
         ("xyz", 1, "unknown key"),
         ("values", "a: b", "is not built yet"),
-        ("drift", {"mode": "off"}, "is not built yet"),
         ("chart", "./nowhere", "no such file or directory"),
         ("chart", "./lib-chart", "a library chart (type: library) cannot be installed"),
         ("chart", "", "expected the path of a directory or .tgz"),
