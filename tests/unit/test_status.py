@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from helm_operator.decision import Action, Attempt, Decision
+from helm_operator.drift import Drift
 from helm_operator.errors import HelmError, HelmErrorKind, RetryableError, TerminalError
 from helm_operator.release import ObjectRef, ReleaseStatus
 from helm_operator.status import IRRECONCILABLE, Outcome, build_status, failed_attempts, recorded_leftovers
@@ -275,3 +276,72 @@ def test_objects_whose_record_was_lost_are_remembered_until_a_revision_has_them_
     assert recorded_leftovers(lost) == [ref]
     assert recorded_leftovers(build_status(lost, outcome(inventory=(ref,)), NOW)) == []
     assert recorded_leftovers(build_status(lost, outcome(inventory=()), NOW)) == [ref]
+
+
+FOUND = Drift("DriftDetected", 'ConfigMap "a" (data.k)')
+REFUSED = RetryableError('ConfigMap "a" could not be put right', reason="Forbidden")
+GONE = RetryableError("nobody answers", reason="ApiUnavailable")
+
+
+def after(*outcomes):
+    status = GOOD
+    for one in outcomes:
+        status = build_status(status, one, NOW)
+    return status
+
+
+DRIFTED = {
+    "never": (after(in_sync(health=HEALTHY, drift=Drift())), None, ("True", "Healthy")),
+    "objects differ": (after(in_sync(health=HEALTHY, drift=FOUND)), "DriftDetected", ("False", "Drifted")),
+    "they are as before": (
+        after(in_sync(drift=FOUND), in_sync(health=HEALTHY, drift=Drift())),
+        None,
+        ("True", "Healthy"),
+    ),
+    "an upgrade wrote them": (after(in_sync(drift=FOUND), outcome(drift=Drift())), None, ("False", "Progressing")),
+    "after a restart, before all were compared": (
+        after(in_sync(drift=FOUND), in_sync(health=HEALTHY, drift=None)),
+        "DriftDetected",
+        ("False", "Drifted"),
+    ),
+    "a correction failed": (
+        after(in_sync(error=REFUSED, drifted=True, drift=Drift())),
+        "DriftCorrectionFailed",
+        ("False", "Drifted"),
+    ),
+    "and was made up for": (
+        after(in_sync(error=REFUSED, drifted=True), in_sync(health=HEALTHY, drift=Drift())),
+        None,
+        ("True", "Healthy"),
+    ),
+    "nobody answers": (
+        after(in_sync(drift=FOUND), in_sync(error=GONE, drifted=True, drift=Drift())),
+        "DriftDetected",
+        ("False", "Drifted"),
+    ),
+    "nobody answered at all": (
+        after(in_sync(drift=FOUND), Outcome(generation=7, error=GONE, drift=Drift())),
+        "DriftDetected",
+        ("False", "Drifted"),
+    ),
+    "an upgrade fails beside it": (
+        after(in_sync(drift=FOUND), failed(drift=FOUND)),
+        "DriftDetected",
+        ("False", "OutOfSync"),
+    ),
+    "it is being deleted": (after(in_sync(drift=FOUND), in_sync(deleting=True)), None, ("False", "NotDeployed")),
+    "the release is gone": (after(in_sync(drift=FOUND), in_sync(records=())), None, ("False", "NotDeployed")),
+}
+
+
+@pytest.mark.parametrize(("status", "reason", "ready"), DRIFTED.values(), ids=DRIFTED)
+def test_drifted_is_there_while_objects_differ(status, reason, ready):
+    found = facts(status)
+    assert found.get("Drifted") == (None if reason is None else ("True", reason))
+    assert found["Ready"] == ready
+
+
+def test_what_is_missing_and_left_so_is_not_on_its_way():
+    assert condition(after(in_sync(health=ROLLING, drift=FOUND)), "Reconciling") is None
+    fight = replace(FOUND, reason="DriftContested")
+    assert condition(after(in_sync(health=ROLLING, drift=fight)), "Reconciling")["reason"] == "Progressing"

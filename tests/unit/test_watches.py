@@ -1,7 +1,9 @@
 import json
+import re
 
 import pytest
 
+from helm_operator.drift_policy import DriftMode, DriftPolicy, Target
 from helm_operator.errors import ConfigError
 from helm_operator.release import InstallOptions, Remediation, UninstallOptions, UpgradeOptions
 from helm_operator.selectors import LabelSelector
@@ -497,3 +499,66 @@ def test_what_a_variable_holds_is_in_no_message(load, problems):
     (problem,) = overrides(problems, "password: $SECRET\npassword.x: $SECRET", {"SECRET": "hunter2"})
 
     assert "hunter2" not in f"{watch!r} {watch} {watch.overrides} {problem}"
+
+
+def test_drift_is_read(load):
+    target = {"group": "apps", "kind": "Deployment|StatefulSet", "labelSelector": {"matchLabels": {"a": "b"}}}
+    drift = {"mode": "warn", "ignore": [{"paths": ["/spec/replicas", "/data/a~1b"], "target": target}, {"paths": [""]}]}
+    (watch,) = load([{**ENTRY, "drift": drift}]).entries
+
+    assert watch.drift.mode is DriftMode.WARN
+    first, second = watch.drift.ignore
+    assert first.paths == (("spec", "replicas"), ("data", "a/b"))
+    assert (first.target.group, first.target.name) == (re.compile("apps"), None)
+    assert first.target.kind == re.compile("Deployment|StatefulSet")
+    assert first.target.labels == LabelSelector.from_mapping(target["labelSelector"])
+    assert (second.paths, second.target) == (((),), Target())
+
+
+def test_without_a_word_about_drift_it_is_corrected_and_nothing_is_ignored(load):
+    assert load([ENTRY]).entries[0].drift == DriftPolicy(DriftMode.CORRECT, ())
+
+
+@pytest.mark.parametrize("text", ["off", '"off"'])
+def test_a_plain_off_is_no_boolean_here(load, text):
+    (watch,) = load(f"{written([ENTRY])}  drift: {{mode: {text}}}\n").entries
+    assert watch.drift.mode is DriftMode.OFF
+
+
+@pytest.mark.parametrize(
+    ("drift", "key", "fault"),
+    [
+        ("off", "drift", "expected a map, not a string"),
+        ({"modus": "warn"}, "drift.modus", "unknown key"),
+        ({"mode": "warning"}, "drift.mode", "expected correct, warn, off, not 'warning'; did you mean warn?"),
+        ({"mode": False}, "drift.mode", "expected a string, not a boolean; put it in quotes"),
+        ({"ignore": {}}, "drift.ignore", "expected a list, not a map"),
+        ({"ignore": ["/spec"]}, "drift.ignore[0]", "expected a map, not a string"),
+        ({"ignore": [{}]}, "drift.ignore[0].paths", "is missing"),
+        ({"ignore": [{"target": {}, "paths": None}]}, "drift.ignore[0].paths", "is missing"),
+        ({"ignore": [{"paths": []}]}, "drift.ignore[0].paths", "expected at least one JSON pointer"),
+        ({"ignore": [{"paths": "/spec"}]}, "drift.ignore[0].paths", "expected a list, not a string"),
+        ({"ignore": [{"paths": ["/a", 1]}]}, "drift.ignore[0].paths[1]", "expected a string, not a number"),
+        ({"ignore": [{"paths": ["spec"]}]}, "drift.ignore[0].paths[0]", "'spec' is no JSON pointer: it starts with /"),
+        ({"ignore": [{"paths": ["/a~b"]}]}, "drift.ignore[0].paths[0]", "'/a~b' is no JSON pointer: ~ is written ~0"),
+        ({"ignore": [{"paths": ["/a"], "path": 1}]}, "drift.ignore[0].path", "unknown key; did you mean paths?"),
+        (
+            {"ignore": [{"paths": ["/a"]}, {"paths": ["/a"], "target": {"kinds": "x"}}]},
+            "drift.ignore[1].target.kinds",
+            "unknown key; did you mean kind?",
+        ),
+        (
+            {"ignore": [{"paths": ["/a"], "target": {"name": "*"}}]},
+            "drift.ignore[0].target.name",
+            "'*' is no regular expression: nothing to repeat",
+        ),
+        (
+            {"ignore": [{"paths": ["/a"], "target": {"labelSelector": {"a": "b"}}}]},
+            "drift.ignore[0].target.labelSelector",
+            "unknown field 'a': expected matchLabels or matchExpressions",
+        ),
+    ],
+)
+def test_mistakes_in_drift_are_told_with_their_place(problems, drift, key, fault):
+    (problem,) = problems([{**ENTRY, "drift": drift}])
+    assert problem.startswith(f"watches.yaml:5: entry 1 (shop.example.com/v1 Web), key {key}: {fault}")

@@ -530,3 +530,38 @@ async def helm(executable, verb, key, folder: Path, *flags):
     command = [executable, verb, key.name, str(folder), "--namespace", key.namespace, *flags]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# Objects that are left as they differ, or are not to be compared
+
+
+async def test_an_object_that_is_followed_is_suspect_at_any_change(cluster, watching, told):
+    subject = await started(cluster, watching, item())
+    await cluster.tell(CONFIG_MAPS, "MODIFIED", item(version="6"))
+    assert told == []
+    subject.follow(WEB, {CONFIG_MAP})
+    await cluster.tell(CONFIG_MAPS, "MODIFIED", item(version="7"))
+    assert (subject.suspects(WEB), told) == ({CONFIG_MAP}, [WEB])
+
+    subject.clear(WEB, {CONFIG_MAP})
+    await cluster.tell(CONFIG_MAPS, "DELETED", item(version="8"))
+    subject.clear(WEB, {CONFIG_MAP})
+    await cluster.tell(CONFIG_MAPS, "ADDED", item(version="9"))
+    assert subject.suspects(WEB) == {CONFIG_MAP}
+
+    subject.clear(WEB, {CONFIG_MAP})
+    subject.follow(WEB, ())
+    await cluster.tell(CONFIG_MAPS, "MODIFIED", item(version="10"))
+    assert subject.suspects(WEB) == frozenset()
+
+
+async def test_who_excludes_an_object_or_takes_that_back_has_it_looked_at(cluster, watching):
+    marks = item()["metadata"]["annotations"]
+    subject = await started(cluster, watching, item())
+    excluded = item(version="6", annotations={**marks, "helm-operator.io/drift": "disabled"})
+    await cluster.tell(CONFIG_MAPS, "MODIFIED", excluded)
+    assert subject.suspects(WEB) == {CONFIG_MAP}
+
+    subject.clear(WEB, {CONFIG_MAP})
+    await cluster.tell(CONFIG_MAPS, "MODIFIED", item(version="7"))
+    assert subject.suspects(WEB) == {CONFIG_MAP}
