@@ -90,10 +90,14 @@ def test_case_40b_a_hand_edit_is_undone_once_the_webhook_lets_it(gated):
     lab.api.delete(lab.core("services", "gated-svc"))
     _close(lab)
     lab.api.delete(lab.core("services", "gated-svc"))
-    lab.reaches("gated", Deployed="True", Irreconcilable="True", says=["gate.example.com"])
+    says = ["gate.example.com"]
+    conditions = lab.reaches("gated", Deployed="True", Irreconcilable="True", Drifted="True", Ready="False", says=says)
+    assert conditions["Drifted"]["reason"] == "DriftCorrectionFailed"
     _open(lab)
     eventually(lambda: _is_red(lab), timeout=60)
     lab.deployed("gated", revision=1)
+    assert "Drifted" not in lab.conditions("gated")
+    assert lab.events("DriftCorrectionFailed") == []  # Irreconcilable has told it.
 
 
 def _is_red(lab):

@@ -153,6 +153,19 @@ async def test_warn_tells_and_writes_nothing(world: World) -> None:
     assert (world.requests, world.told) == (["dry run"], [])
 
 
+@pytest.mark.parametrize("mode", [DriftMode.WARN, DriftMode.CORRECT])
+async def test_only_what_is_left_as_it_differs_is_followed(world: World, mode: DriftMode) -> None:
+    await world.installed(mode)
+    world.edit(CHAIR, colour="blue")
+    await world.look()
+    assert world.dependents.followed(WEB, CHAIR) is (mode is DriftMode.WARN)
+    assert not world.dependents.followed(WEB, ROOM)
+    world.now += 5
+    world.edit(CHAIR, colour="red")
+    await world.look()
+    assert not world.dependents.followed(WEB, CHAIR)
+
+
 async def test_warn_compares_what_differs_at_most_every_few_seconds(world: World) -> None:
     await world.installed(DriftMode.WARN)
     world.edit(CHAIR, colour="blue")
