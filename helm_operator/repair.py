@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+import functools
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from helm_operator.drift import (
     Difference,
@@ -32,6 +33,8 @@ _AT_ONCE: Final = 8
 _BASES: Final = frozenset({"Namespace", "CustomResourceDefinition"})
 _INVALID: Final = 422
 """HTTP's status for an object that breaks a rule."""
+_INTERNAL: Final = 500
+"""HTTP's status for a request that the API server could not carry out, such as when a webhook cannot be called."""
 
 
 @dataclass(slots=True)
@@ -131,76 +134,58 @@ class Repairer:
         return result
 
     async def _one(self, suspect: _Suspect, result: RepairResult) -> None:
-        ref, name = suspect.ref, suspect.release.name
+        ref, found = suspect.ref, None
         async with self._limit:
             try:
-                difference = await self._compare(suspect, result)
+                found = await self._compare(suspect, result)
+                if found is not None and suspect.writable:
+                    await found.write()
             except ApiError as error:
-                reasons = {ApiUnavailable: "ApiUnavailable", Forbidden: "Forbidden"}
-                reason = reasons.get(type(error), "ReconcileError")
-                what = "compared or put right" if suspect.writable else "compared"
+                result.faults[ref] = _fault(error, suspect, differs=found is not None)
+                return
+            except _NotOurs:
                 result.faults[ref] = RetryableError(
-                    f"{ref} of release {name} could not be {what}: {error}. It is tried again with growing pauses",
-                    reason=reason,
+                    f"{ref} belongs to release {suspect.release.name}, but the object of that name was made by "
+                    "somebody else; it is left alone. Delete or rename it, and it is made again from the release",
+                    reason="OwnershipConflict",
                 )
                 return
-        if difference is not None and difference.foreign and suspect.writable:
-            result.faults[ref] = RetryableError(
-                f"{ref} belongs to release {name}, but the object of that name was made by somebody "
-                "else; it is left alone. Delete or rename it, and it is made again from the release",
-                reason="OwnershipConflict",
-            )
-            return
         result.settled.add(ref)
-        if difference is not None:
-            (result.repaired if suspect.writable else result.differing).append(difference)
+        if found is not None:
+            (result.repaired if suspect.writable else result.differing).append(found.difference)
 
-    async def _compare(self, suspect: _Suspect, result: RepairResult) -> Difference | None:
-        """Return in which way an object differed; it was put right where that is allowed."""
+    async def _compare(self, suspect: _Suspect, result: RepairResult) -> _Found | None:
+        """Return in which way an object differs; writes nothing."""
         ref, item, release = suspect.ref, suspect.item, suspect.release
+        apply = functools.partial(self._kube.apply_object, ref, manager=self._manager)
         try:
             live = await self._kube.get_object(ref)
         except NotFound:
             if comes_and_goes(item):
                 return None
-            if suspect.writable:
-                await self._kube.apply_object(ref, as_helm_applies(item, ref, release), manager=self._manager)
-            return Difference(ref)
+            return _Found(Difference(ref), functools.partial(apply, as_helm_applies(item, ref, release)))
         result.live[ref] = live
         if live["metadata"].get("deletionTimestamp"):
             return None  # It becomes suspect again once it is gone.
         if not ours_to_repair(live, release, self._manager):
-            return Difference(ref, foreign=True)
+            return _Found(Difference(ref, foreign=True), _refuse)
         ignored = suspect.policy.ignored(ref, item["metadata"].get("labels") or {})
         if left_alone(live["metadata"]) or () in ignored:
             return None
         wanted = as_helm_applies(with_ignored(item, live, ignored), ref, release)
+        write = functools.partial(apply, wanted)
         try:
-            dry = await self._kube.apply_object(ref, wanted, manager=self._manager, dry_run=True)
+            dry = await write(dry_run=True)
         except ApiError as error:
             if error.status != _INVALID:
                 raise
-            return await self._compare_whole(suspect, live, wanted)
+            # An apply merges lists by a key of their entries. An entry whose key somebody changed would come back
+            # beside the changed one, which may make the object invalid: lists are put back as the manifest has them.
+            body = overlaid(live, wanted)
+            write = functools.partial(self._kube.replace_object, ref, body, manager=self._manager)
+            dry = await write(dry_run=True)
         paths = differences(live, dry)
-        if not paths:
-            return None
-        if suspect.writable:
-            await self._kube.apply_object(ref, wanted, manager=self._manager)
-        return Difference(ref, tuple(paths))
-
-    async def _compare_whole(self, suspect: _Suspect, live: Json, wanted: Json) -> Difference | None:
-        """Compare with, and put back, lists as the manifest has them.
-
-        An apply merges lists by a key of their entries. An entry whose key somebody changed would
-        come back beside the changed one, which may make the object invalid.
-        """
-        ref, body = suspect.ref, overlaid(live, wanted)
-        paths = differences(live, await self._kube.replace_object(ref, body, manager=self._manager, dry_run=True))
-        if not paths:
-            return None
-        if suspect.writable:
-            await self._kube.replace_object(ref, body, manager=self._manager)
-        return Difference(ref, tuple(paths))
+        return _Found(Difference(ref, tuple(paths)), write) if paths else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +197,32 @@ class _Suspect:
     release: ReleaseKey
     policy: DriftPolicy
     writable: bool
+
+
+class _Found(NamedTuple):
+    """A difference, and what takes it away."""
+
+    difference: Difference
+    write: Callable[[], Awaitable[object]]
+
+
+class _NotOurs(Exception):
+    """The live object was never the release's."""
+
+
+async def _refuse() -> None:
+    raise _NotOurs
+
+
+def _fault(error: ApiError, suspect: _Suspect, *, differs: bool) -> PassError:
+    reason = "ReconcileError"
+    if isinstance(error, Forbidden):
+        reason = "Forbidden"
+    elif isinstance(error, ApiUnavailable) and not (differs and error.status == _INTERNAL):
+        reason = "ApiUnavailable"  # Otherwise the API server is there: a webhook of its fails.
+    what = "put right" if differs else "compared"
+    return RetryableError(
+        f"{suspect.ref} of release {suspect.release.name} could not be {what}: {error}. "
+        "It is tried again with growing pauses",
+        reason=reason,
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from helm_operator.drift import Drift, as_helm_applies, overlaid
 from helm_operator.drift_policy import DriftMode, DriftPolicy, IgnoreRule
-from helm_operator.errors import ApiUnavailable, NotFound
+from helm_operator.errors import ApiError, ApiUnavailable, Forbidden, NotFound, RetryableError
 from helm_operator.kube import Resource
 from helm_operator.reconciler.oversight import Oversight
 from helm_operator.release import ObjectRef, ReleaseKey
@@ -29,6 +29,7 @@ class World:
         self.now = 1000.0
         self.dependents = Dependents(self, lambda key: None, manager="helm", health_changed=lambda key: None)  # type: ignore[arg-type]
         self.told: list[str] = []
+        self.refusal: ApiError | None = None
         self.requests: list[str] = []
         content = SimpleNamespace(objects=tuple(_item(ref) for ref in (CHAIR, ROOM)))
 
@@ -65,6 +66,8 @@ class World:
         if ref == CHAIR and ROOM not in self.objects:
             raise NotFound('namespace "room" is not there', status=404)
         result = overlaid(self.objects.get(ref, {}), item)
+        if not dry_run and self.refusal is not None:
+            raise self.refusal
         if not dry_run:
             self.objects[ref] = result
         return result
@@ -299,3 +302,27 @@ async def test_what_could_not_be_compared_differs_as_it_did_before(world: World)
     with pytest.raises(Exception, match="could not be compared"):
         await world.look()
     assert world.oversight.drift(world.pass_()) == told
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (Forbidden("no", status=403), "Forbidden"),
+        (ApiUnavailable("failed calling webhook", status=500), "ReconcileError"),
+        (ApiUnavailable("not now", status=503), "ApiUnavailable"),
+        (ApiUnavailable("nobody answered"), "ApiUnavailable"),
+        (ApiError("denied", status=400), "ReconcileError"),
+    ],
+)
+async def test_a_refused_correction_tells_why(world: World, refusal: ApiError, reason: str) -> None:
+    await world.installed(DriftMode.CORRECT)
+    world.edit(CHAIR, colour="blue")
+    world.refusal = refusal
+    p = world.pass_()
+    with pytest.raises(RetryableError, match="could not be put right") as caught:
+        await world.oversight.repair(p)
+    assert (caught.value.reason, p.outcome.drifted) == (reason, True)
+    world.refusal = None
+    world.now += 60
+    assert await world.look() == Drift()
+    assert world.objects[CHAIR]["data"]["colour"] == "red"
