@@ -262,7 +262,8 @@ class Reconciler:
         outcome, now = p.outcome, self._clock()
         self._periods[p.key] = self._period(p)
         delays = [self._periods[p.key]]
-        if p.decision.action in (Action.NOTHING, Action.REPAIR) and outcome.error is None:
+        looks = p.decision.action in (Action.NOTHING, Action.REPAIR) and p.decision.blocked is None
+        if looks and outcome.error is None:
             # Nothing else would make a poll that is due; after an error there is a next try.
             delays.append(self._oversight.until_due(p.key, self._periods[p.key]))
         if p.again is not None:

@@ -259,3 +259,19 @@ def _absent(text, part):
 def _without(conditions, type_):
     assert type_ not in conditions
     return conditions
+
+
+def test_a_comparison_that_is_due_keeps_nobody_busy_while_the_release_is_somebody_elses(make_lab):
+    lab = make_lab("27")
+    entry = (lab.folder / "watches.yaml").read_text()
+    lab.write("watches.yaml", entry.replace("chart: ./chart", "chart: ./chart, watchDependentResources: false"))
+    lab.start("--zap-log-level=debug")
+    lab.create()
+    lab.deployed("calm", revision=1)
+    record = lab.core("secrets", "sh.helm.release.v1.calm.v1")
+    lab.api.patch(record, {"metadata": {"labels": {"helm-operator.io/owner-uid": "somebody"}}})
+    lab.reaches("calm", Irreconcilable="True", says=["belongs to"])
+    time.sleep(PERIOD)  # Now the comparison is due.
+    before = lab.log.count("a pass in lane")
+    time.sleep(3 * PERIOD)
+    assert lab.log.count("a pass in lane") - before <= 6
