@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import yaml
 
+from helm_operator.charts.bulk import measure
 from helm_operator.charts.files import Budget, Contents, Stamp, read_archive, read_directory, take_stamp
 from helm_operator.errors import ChartProblem
-from helm_operator.release import ChartInfo, Json
+from helm_operator.release import ChartBulk, ChartInfo, Json
 from helm_operator.values import digest, json_type
 
 __all__ = ["Chart", "changed", "load_chart"]
@@ -43,6 +44,7 @@ class Chart:
     info: ChartInfo
     stamp: Stamp = field(repr=False)
     """Cheap fingerprint of the files, see `changed`."""
+    bulk: ChartBulk = field(default=ChartBulk(), repr=False)
 
     def __str__(self) -> str:
         return str(self.info)
@@ -74,7 +76,8 @@ def load_chart(path: Path) -> Chart:
         raise ChartProblem(f"chart {path}: {error}") from error
     about = loaded.metadata
     info = ChartInfo(about["name"], about["version"], about.get("appVersion", ""), loaded.digest)
-    return Chart(path, info, stamp)
+    own, _ = _split(contents)  # Helm keeps no subcharts in a record.
+    return Chart(path, info, stamp, measure(own))
 
 
 def changed(chart: Chart) -> bool:

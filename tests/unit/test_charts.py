@@ -99,6 +99,27 @@ def test_the_digest_does_not_know_packaging_times_or_what_has_no_effect(write, t
     assert plain == marked == load_chart(archive).info
 
 
+def test_the_bulk_of_a_chart_is_what_its_own_files_take_in_a_record(write):
+    noise = os.urandom(300_000)
+    small = load_chart(write(FILES, "small")).bulk
+    large = load_chart(
+        write(
+            FILES
+            | {"blob": noise, "text": "x" * 400_000, "charts/a/blob": noise}
+            | {"charts/a/Chart.yaml": "name: a\nversion: 1.0.0"}
+        )
+    ).bulk
+
+    assert 0 < small.packed < 1000
+    assert 300_000 < large.packed < 310_000  # What repeats itself packs well, and subcharts are not stored.
+    assert large.largest[:2] == (("text", 400_000), ("blob", 300_000))
+
+
+def test_measuring_a_chart_ends_where_it_cannot_fit_any_more(write):
+    chart = load_chart(write(FILES | {"a": os.urandom(6_000_000), "b": os.urandom(6_000_000)}))
+    assert 4_000_000 < chart.bulk.packed < 7_000_000
+
+
 def test_annotations_count_with_every_character(write):
     one = load_chart(write(FILES | {"Chart.yaml": CHART_YAML + 'annotations: {a: "x\\ny"}\n'}))
     other = load_chart(write(FILES | {"Chart.yaml": CHART_YAML + 'annotations: {a: "x y"}\n'}, "other"))
