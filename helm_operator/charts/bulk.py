@@ -29,4 +29,5 @@ def measure(files: Contents) -> ChartBulk:
             break
     packed += len(packer.flush())
     sizes = sorted(((len(content), name) for name, content in files.items()), reverse=True)
-    return ChartBulk(packed, tuple((name, size) for size, name in sizes[:LARGEST]))
+    # A name need not be UTF-8, but is told to people.
+    return ChartBulk(packed, tuple((name.encode(errors="replace").decode(), size) for size, name in sizes[:LARGEST]))

@@ -74,7 +74,7 @@ HOOKS = """\
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: "fat-hook-{{ $i }}", annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}
+metadata: {name: "fat-hook-{{ $i }}", annotations: {helm.sh/hook: pre-install}}
 {{- end }}
 """
 
