@@ -18,6 +18,7 @@ from helm_operator.kube.records import record_from_metadata
 from helm_operator.release import (
     INPUT_LABEL,
     OWNER_LABEL,
+    ChartBulk,
     ChartInfo,
     DesiredRelease,
     InstallOptions,
@@ -308,6 +309,19 @@ async def test_the_size_of_a_record_is_told_to_within_one_percent(request, tmp_p
     assert len(base64.b64decode(secret["data"]["release"])) == pytest.approx(told, rel=0.01)
     assert told == pytest.approx(stored(load_chart(stage.chart).bulk.packed), rel=0.01)
     stage.api.delete(f"/api/v1/namespaces/{stage.namespace}")
+
+
+async def test_a_chart_that_does_not_fit_into_a_record_is_refused_before_anything_is_written(stage):
+    bulk = ChartBulk(900_000, (("blob", 900_000),))
+    error = await fails(stage.helm.install(stage.desired(bulk=bulk)))
+    assert error.kind is HelmErrorKind.TOO_LARGE
+    assert "blob (900000 bytes)" in str(error)
+    assert stage.statuses() == []
+
+    await stage.helm.install(stage.desired())
+    error = await fails(stage.helm.upgrade(stage.desired({"colour": "red"}, bulk=bulk)))
+    assert error.kind is HelmErrorKind.TOO_LARGE
+    assert stage.statuses() == [(1, "deployed")]
 
 
 async def test_upgrade_keeps_no_more_revisions_than_asked(stage):
