@@ -59,7 +59,7 @@ check: $(VENV)/.ready ## Run the static checks
 cluster-build: $(VENV)/.ready ## Build the local control plane and helm (done by demo and test when needed)
 	$(CLUSTER) build
 
-.PHONY: test-faults soak
+.PHONY: test-faults soak fuzz
 SEQUENCES ?= 200
 
 test-faults: $(VENV)/.ready ## Outages, random sequences of faults, the search for secrets (FAULT_SEED=n plays one again)
@@ -70,3 +70,8 @@ soak: $(VENV)/.ready ## Many sequences of faults, each time others (SEQUENCES=20
 	first=$${FAULT_FIRST:-$$(date +%s)}; echo "seeds from $$first on"; \
 	FAULT_FIRST=$$first FAULT_SEQUENCES=$(SEQUENCES) $(CLUSTER) run -- \
 		$(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/faults/test_sequences.py
+
+FUZZ_EXAMPLES ?= 20000
+
+fuzz: $(VENV)/.ready ## Random watches.yaml, charts, records and words of Helm (FUZZ_EXAMPLES=20000 of each)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV)/bin/python -m pytest -n 2 --timeout 3600 tests/unit/test_fuzz.py

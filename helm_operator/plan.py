@@ -43,4 +43,5 @@ def desire(resource: CustomResource, watch: Watch, chart: Chart, wishes: Wishes 
         history_max=watch.history_max,
         install=wishes.install if wishes else watch.install,
         upgrade=wishes.upgrade if wishes else watch.upgrade,
+        bulk=chart.bulk,
     )

@@ -110,6 +110,16 @@ class ChartInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ChartBulk:
+    """What a chart brings into the record of each release that is made of it."""
+
+    packed: int = 0
+    """Bytes of its own files, compressed as Helm does it; at least that many."""
+    largest: tuple[tuple[str, int], ...] = ()
+    """Its largest files: path and bytes, the largest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseRecord:
     """One revision as its Secret's metadata tells it; the payload is not looked at."""
 
@@ -235,6 +245,8 @@ class DesiredRelease:
     upgrade: UpgradeOptions = UpgradeOptions()
     attempt: str = ""
     """See ATTEMPT_LABEL; set when the action begins."""
+    bulk: ChartBulk = ChartBulk()
+    """Lets the port tell in time that the release does not fit into its record."""
 
     @property
     def labels(self) -> dict[str, str]:

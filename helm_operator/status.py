@@ -51,6 +51,7 @@ IRRECONCILABLE: Final = {
     HelmErrorKind.UNREACHABLE: "ApiUnavailable",
     HelmErrorKind.FORBIDDEN: "Forbidden",
     HelmErrorKind.CRASHED: "HelmUnavailable",
+    HelmErrorKind.TOO_LARGE: "ReleaseTooLarge",
 }
 """Failures that kept Helm from acting at all; the others are a failed action and no more."""
 
@@ -68,7 +69,7 @@ _NOT_TRIED: Final = frozenset(
 )
 """Helm never got to the release: whether the release failed is not known, so it stays as it was."""
 
-TERMINAL: Final = frozenset({HelmErrorKind.VALUES})
+TERMINAL: Final = frozenset({HelmErrorKind.VALUES, HelmErrorKind.TOO_LARGE})
 """The same input fails in the same way for ever: no retry before it changes."""
 
 

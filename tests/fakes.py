@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from helm_operator.errors import HelmError, HelmErrorKind
 from helm_operator.helm import kept
+from helm_operator.helm.sizes import ROOM, stored, too_large
 from helm_operator.release import INPUT_LABEL, OWNER_LABEL, ObjectRef, ReleaseRecord, ReleaseStatus, UpgradeOptions
 
 
@@ -248,6 +249,8 @@ class FakeHelm:
     def _chart(self, desired):
         if desired.chart_path not in self.charts:
             raise HelmError(f'path "{desired.chart_path}" not found', kind=HelmErrorKind.CHART)
+        if stored(desired.bulk.packed) > ROOM:
+            raise too_large(stored(desired.bulk.packed), desired.bulk, 0)
         return self.charts[desired.chart_path]
 
     def _check_upgradable(self, key, history):

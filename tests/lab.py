@@ -223,21 +223,27 @@ class Lab:
         if looks_around:
             verbs = ["get", "list", "watch"]
             kinds = [("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")]
-            seen = [{"apiGroups": [group], "resources": [kind], "verbs": verbs} for group, kind in kinds]
-            meta = {"name": self.namespace}
-            reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **meta}
-            self._made += [
-                f"/apis/{rbac}/clusterroles/{self.namespace}",
-                f"/apis/{rbac}/clusterrolebindings/{self.namespace}",
-            ]
-            self.api.post(f"/apis/{rbac}/clusterroles", {"metadata": meta, "rules": seen})
-            self.api.post(f"/apis/{rbac}/clusterrolebindings", {**binding, "metadata": meta, "roleRef": reference})
+            self.allow_everywhere(
+                *({"apiGroups": [group], "resources": [kind], "verbs": verbs} for group, kind in kinds)
+            )
         token = self.api.post(self.core("serviceaccounts", "operator/token"), {"spec": {}})["status"]["token"]
         config = yaml.safe_load(Path(self.kubeconfig).read_text())
         config["users"][0]["user"] = {"token": token}
         path = self.folder / "account.kubeconfig"
         path.write_text(yaml.safe_dump(config))
         return path
+
+    def allow_everywhere(self, *rules):
+        """Give the account of `account` these rules in the whole cluster."""
+        meta, rbac = {"name": self.namespace}, "/apis/rbac.authorization.k8s.io/v1"
+        self._made += [f"{rbac}/clusterroles/{self.namespace}", f"{rbac}/clusterrolebindings/{self.namespace}"]
+        self.api.post(f"{rbac}/clusterroles", {"metadata": meta, "rules": list(rules)})
+        binding = {
+            "metadata": meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **meta},
+            "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}],
+        }
+        self.api.post(f"{rbac}/clusterrolebindings", binding)
 
     def allow(self, *rules):
         """Replace the rules of `account`."""

@@ -18,15 +18,21 @@ from typing import Any, Final
 
 import yaml
 
+from helm_operator.charts.bulk import measure
 from helm_operator.charts.files import Budget, Contents, Stamp, read_archive, read_directory, take_stamp
 from helm_operator.errors import ChartProblem
-from helm_operator.release import ChartInfo, Json
+from helm_operator.nesting import deeper_than
+from helm_operator.release import ChartBulk, ChartInfo, Json
 from helm_operator.values import digest, json_type
 
 __all__ = ["Chart", "changed", "load_chart"]
 
 MAX_DEPTH: Final = 20
 """Our limit for charts within charts."""
+MAX_NESTING: Final = 100
+"""Our limit for lists and maps within each other in Chart.yaml."""
+MAX_NODES: Final = 100_000
+"""Our limit for what Chart.yaml holds."""
 
 # As lenient as Helm: a leading v, and missing parts.
 _VERSION: Final = re.compile(r"v?[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
@@ -43,6 +49,7 @@ class Chart:
     info: ChartInfo
     stamp: Stamp = field(repr=False)
     """Cheap fingerprint of the files, see `changed`."""
+    bulk: ChartBulk = field(default=ChartBulk(), repr=False)
 
     def __str__(self) -> str:
         return str(self.info)
@@ -74,7 +81,8 @@ def load_chart(path: Path) -> Chart:
         raise ChartProblem(f"chart {path}: {error}") from error
     about = loaded.metadata
     info = ChartInfo(about["name"], about["version"], about.get("appVersion", ""), loaded.digest)
-    return Chart(path, info, stamp)
+    own, _ = _split(contents)  # Helm keeps no subcharts in a record.
+    return Chart(path, info, stamp, measure(own))
 
 
 def changed(chart: Chart) -> bool:
@@ -180,29 +188,60 @@ _TextLoader.yaml_implicit_resolvers = {
 }
 
 
+_AS_WRITTEN: Final = ("bool", "float", "int", "null", "str", "timestamp")
+# What asks for another type (`!!set`) is refused.
+_TextLoader.yaml_constructors = {
+    f"tag:yaml.org,2002:{name}": constructor
+    for name, constructor in (
+        *((name, yaml.SafeLoader.construct_yaml_str) for name in _AS_WRITTEN),
+        ("null", yaml.SafeLoader.construct_yaml_null),
+        ("seq", yaml.SafeLoader.construct_yaml_seq),
+        ("map", yaml.SafeLoader.construct_yaml_map),
+    )
+} | {None: yaml.SafeLoader.construct_undefined}
+
+
 def _yaml_map(name: str, data: bytes) -> Json:
     try:
+        if deeper_than(MAX_NESTING, data):
+            raise ChartProblem(f"{name} is nested more than {MAX_NESTING} deep")
         # A safe loader with fewer types.
         parsed = yaml.load(data, Loader=_TextLoader)  # noqa: S506
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ChartProblem(f"{name} is not valid YAML: {_one_line(error)}") from error
     if not isinstance(parsed, dict):
         raise ChartProblem(f"{name} must be a YAML map, not {json_type(parsed)}")
-    return {key: value for key, item in parsed.items() if (value := _canonical(key, item))}
+    cleaner = _Cleaner(name)
+    try:
+        return {str(key): value for key, item in parsed.items() if (value := cleaner.clean(key, item))}
+    except RecursionError as error:
+        raise ChartProblem(f"{name} has an alias that leads to itself, or aliases too deep in each other") from error
 
 
-def _canonical(key: str, value: Any) -> Any:
-    """Return a part of Chart.yaml as `helm package` would write it: cleaned, and without what is empty."""
-    if isinstance(value, dict):
-        return {str(inner): kept for inner, item in value.items() if (kept := _canonical(key, item))}
-    if isinstance(value, list):
-        return [_canonical(key, item) for item in value]
-    if value is None or value == "false":
-        return ""
-    text = str(value)
-    if key == "annotations":
-        return text
-    return "".join(" " if char.isspace() else char for char in text if char.isspace() or char.isprintable())
+class _Cleaner:
+    """Turns Chart.yaml into what `helm package` would write: cleaned, and without what is empty.
+
+    Aliases can make billions of values of a few lines, or a value that holds itself.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._left = MAX_NODES
+
+    def clean(self, key: Any, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ChartProblem(f"{self._name} has more than {MAX_NODES} values, with what its aliases repeat")
+        if isinstance(value, dict):
+            return {str(inner): kept for inner, item in value.items() if (kept := self.clean(key, item))}
+        if isinstance(value, list):
+            return [self.clean(key, item) for item in value]
+        if value is None or value == "false":
+            return ""
+        text = str(value)
+        if key == "annotations":
+            return text
+        return "".join(" " if char.isspace() else char for char in text if char.isspace() or char.isprintable())
 
 
 def _check_values(data: bytes) -> None:

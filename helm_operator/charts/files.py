@@ -25,26 +25,44 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 MAX_SIZE: Final = 100 * 1024 * 1024
 """Helm's limit for the files of a chart together, in bytes."""
+MAX_FILES: Final = 20_000
+"""Our limit: 100 MiB of empty files take half a minute to read."""
 
 _DRIVE: Final = re.compile(r"[a-zA-Z]:/")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class Budget:
-    """How many bytes the chart may still have; one budget for it and the archives in it."""
+class OverBudget(ChartProblem):
+    """The files of a chart are too large, or too many."""
 
-    def __init__(self, size: int = MAX_SIZE) -> None:
+
+class Budget:
+    """How many bytes and files the chart may still have; one budget for it and the archives in it."""
+
+    def __init__(self, size: int = MAX_SIZE, files: int = MAX_FILES) -> None:
         self.left = size
+        self._files = files
+        self._seen = 0
+
+    def take_file(self) -> None:
+        """Count one file.
+
+        Raises:
+            OverBudget: they are too many.
+        """
+        self._seen += 1
+        if self._seen > self._files:
+            raise OverBudget(f"it has more than {self._files} files")
 
     def take(self, size: int) -> None:
         """Count `size` bytes.
 
         Raises:
-            ChartProblem: they are too many.
+            OverBudget: they are too many.
         """
         self.left -= size
         if self.left < 0:
-            raise ChartProblem(f"its files are larger than {MAX_SIZE // 1024**2} MiB together, Helm's limit")
+            raise OverBudget(f"its files are larger than {MAX_SIZE // 1024**2} MiB together, Helm's limit")
 
 
 class _Metered(io.RawIOBase):
@@ -88,7 +106,11 @@ def read_directory(top: Path, budget: Budget) -> Contents:
     for name, path, info in _walk(top, rules):
         if not stat.S_ISREG(info.st_mode):
             raise ChartProblem(f"{name} is neither a file nor a directory, or a link that leads nowhere or in a circle")
-        budget.take(info.st_size)
+        try:
+            budget.take_file()
+            budget.take(info.st_size)
+        except OverBudget as error:
+            raise ChartProblem(f"{error}; the limit was passed at {name!r}") from error
         contents[name] = path.read_bytes().removeprefix(_BOM)
     return contents
 
@@ -101,6 +123,7 @@ def read_archive(data: io.BufferedIOBase, budget: Budget) -> Contents:
         ChartProblem: broken, too large, or with names or links that have no place in a chart.
     """
     contents: Contents = {}
+    reading = "its beginning"
     try:
         with (
             gzip.GzipFile(fileobj=data) as unzipped,
@@ -109,15 +132,21 @@ def read_archive(data: io.BufferedIOBase, budget: Budget) -> Contents:
             for member in archive:
                 if member.isdir():
                     continue
+                reading = repr(member.name)
+                budget.take_file()
                 name = _name(member.name)
-                content = archive.extractfile(member) if member.isreg() else None
+                # A sparse file would unpack to any size that its header claims, without a byte in the archive.
+                content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
                 if content is None:
-                    raise ChartProblem(f"{member.name!r} in the archive is a link or a device")
+                    raise ChartProblem(f"{reading} in the archive is a link, a device or a sparse file")
                 if name in contents:
-                    raise ChartProblem(f"{member.name!r} is in the archive more than once")
+                    raise ChartProblem(f"{reading} is in the archive more than once")
                 contents[name] = content.read().removeprefix(_BOM)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ChartProblem(f"not a chart archive (.tgz), or a broken one: {error}") from error
+                reading = f"what follows {reading}"
+    except OverBudget as error:
+        raise ChartProblem(f"{error}; the limit was passed at {reading} in the archive") from error
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
+        raise ChartProblem(f"not a chart archive (.tgz), or a broken one, at {reading}: {error}") from error
     return contents
 
 

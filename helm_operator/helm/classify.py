@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from helm_operator.errors import HelmError, HelmErrorKind
+from helm_operator.helm.sizes import ADVICE, LIMIT
 
 MAX_MESSAGE: Final = 4096
 """Bytes of a message, in UTF-8."""
@@ -128,6 +129,13 @@ def _crash(body: str) -> str:
     return f"helm crashed: {body.splitlines()[0]}"
 
 
+def _record_too_large(_body: str) -> str:
+    return (
+        "the release is too large for its record: Helm keeps chart, values and manifest in one Secret of at most "
+        f"{LIMIT} bytes, and the API server refused it. {ADVICE}, or have the chart make fewer or smaller objects"
+    )
+
+
 def _no_release(body: str) -> str:
     if found := _NO_DEPLOYED.search(body):
         return f"release {found[1]} does not exist, or no revision of it was ever deployed"
@@ -167,11 +175,18 @@ _RULES: Final = (
     ),
     _rule(r"context canceled", HelmErrorKind.CANCELLED, _interrupted),
     _rule(r"\A(failed (pre|post)-|.*\bhooks? failed: |.*\bHook \S+ \S+ failed: )", HelmErrorKind.HOOK, _hook),
+    # Only the record: an object of the chart that is too large is as invalid as any other one.
     _rule(
-        r"may not be more than 1048576 bytes|request is too large|entity too large|larger than max",
+        r"\A(create|update): failed to (create|update): (Request entity too large"
+        r"|Secret \"sh\.helm\.release\.v1\.[^\"]+\" is invalid: data: Too long|etcdserver: request is too large)",
         HelmErrorKind.TOO_LARGE,
+        _record_too_large,
     ),
-    _rule(r"failed calling webhook|admission webhook .* denied|denied request|exceeded quota", HelmErrorKind.INVALID),
+    _rule(
+        r"failed calling webhook|admission webhook .* denied|denied request|exceeded quota"
+        r"|request entity too large|request is too large",
+        HelmErrorKind.INVALID,
+    ),
     _rule(r"namespaces? \S+ not found|because it is being terminated", HelmErrorKind.NAMESPACE),
     _rule(
         r"cannot \S+ resource|asked for the client to provide credentials|\bUnauthorized\b|attempting to grant RBAC",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Final
 from helm_operator.errors import HelmError, HelmErrorKind
 from helm_operator.helm.command import HelmCommand
 from helm_operator.helm.encode import EncodedValues, encode
+from helm_operator.helm.sizes import ROOM, WORTH_A_LOOK, record_size, stored, too_large
 from helm_operator.release import DesiredRelease, ReleaseKey, UpgradeOptions
 
 OLDEST: Final = (3, 17)
@@ -77,6 +79,7 @@ class HelmCli:
 
     async def install(self, desired: DesiredRelease) -> None:
         values, options = _encoded(desired), desired.install
+        await self._check_size("install", desired, values)
         force = await self._force(conflicts=bool(desired.upgrade.force_conflicts and not desired.upgrade.force))
         await self._command.install(
             desired.key.name,
@@ -90,6 +93,7 @@ class HelmCli:
 
     async def upgrade(self, desired: DesiredRelease) -> None:
         values, options = _encoded(desired), desired.upgrade
+        await self._check_size("upgrade", desired, values)
         force = await self._force(force=options.force, conflicts=bool(options.force_conflicts))
         await self._command.upgrade(
             desired.key.name,
@@ -137,6 +141,31 @@ class HelmCli:
         labels = ",".join(f"{name}={value}" for name, value in desired.labels.items())
         wait = ["--wait"] if desired.wait else []
         return ["--namespace", desired.key.namespace, "--labels", labels, *values.arguments, *wait, *self._options]
+
+    async def _check_size(self, verb: str, desired: DesiredRelease, values: EncodedValues) -> None:
+        """Refuse a release that does not fit into its record. A small one costs nothing, a large one a dry run.
+
+        Raises:
+            HelmError: TOO_LARGE.
+        """
+        size, given = stored(desired.bulk.packed), len(values.document)
+        if size <= ROOM:
+            if size + given < WORTH_A_LOOK:
+                return
+            try:
+                release = await self._command.render(
+                    verb,
+                    desired.key.name,
+                    desired.chart_path,
+                    *self._common(desired, values),
+                    values=values.document,
+                    timeout=desired.timeout,
+                )
+            except HelmError:
+                return  # The action itself says it better.
+            size = await asyncio.to_thread(record_size, release)
+        if size > ROOM:
+            raise too_large(size, desired.bulk, given)
 
     async def _force(self, *, force: bool = False, conflicts: bool = False) -> list[str]:
         """Return the flags that this version of Helm has for it. Raises as `check`."""

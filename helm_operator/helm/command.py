@@ -105,6 +105,14 @@ class HelmCommand(pyhelm3.Command):  # type: ignore[misc] # pyhelm3 has no types
         command += ["--timeout", duration(timeout), "--hide-notes", *options]
         await self.run(command, values, timeout=timeout)
 
+    async def render(self, verb: str, release: str, chart: Path, *options: str, values: bytes, timeout: float) -> bytes:
+        """Return the release that `verb` (install or upgrade) would make, as JSON; nothing is written.
+
+        Raises as `run`.
+        """
+        command = [verb, release, chart, "--dry-run=server", "--output=json", "--timeout", duration(timeout), *options]
+        return await self.run(command, values, timeout=timeout)
+
     async def rollback(
         self, release: str, revision: int, *options: str, namespace: str, timeout: float, history_max: int
     ) -> None:

@@ -26,10 +26,16 @@ class Helm(Protocol):
         """Raise HelmError (OTHER) if this version of Helm cannot do what `options` ask for."""
 
     async def install(self, desired: DesiredRelease) -> None:
-        """Create the release. An existing release of that name is an error (NAME_IN_USE)."""
+        """Create the release. An existing release of that name is an error (NAME_IN_USE).
+
+        One that does not fit into its record is refused before anything is written (TOO_LARGE).
+        """
 
     async def upgrade(self, desired: DesiredRelease) -> None:
-        """Make a new revision of an existing release; values of earlier ones are not reused."""
+        """Make a new revision of an existing release; values of earlier ones are not reused.
+
+        A release that does not fit into its record is refused as in `install`.
+        """
 
     async def rollback(
         self,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from helm_operator.errors import ConfigError, Problem
+from helm_operator.nesting import deeper_than
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _MAX_DEPTH: Final = 50
@@ -57,6 +58,8 @@ def read(path: Path) -> yaml.Node | None:
     try:
         data = path.read_bytes()
         text = data.decode()
+        if deeper_than(_MAX_DEPTH, text):
+            raise refuse(None, "is not valid YAML: nested too deeply")
         documents = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if kind(node) != "null"]
     except OSError as error:
         raise refuse(None, f"cannot be read: {error.strerror or error}") from error
@@ -69,8 +72,6 @@ def read(path: Path) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise refuse(line, "is not valid YAML: it contains a control character") from error
-    except RecursionError as error:
-        raise refuse(None, "is not valid YAML: nested too deeply") from error
     if len(documents) > 1:
         raise refuse(line_of(documents[1]), "a second YAML document (---); all entries belong into one list")
     return documents[0] if documents else None
@@ -92,12 +93,16 @@ def kind_in_words(node: yaml.Node) -> str:
 
 
 def entries(
-    node: yaml.Node, report: Callable[[yaml.Node, str], None], *, above: frozenset[int] = frozenset()
+    node: yaml.Node,
+    report: Callable[[yaml.Node, str], None],
+    *,
+    above: frozenset[int] = frozenset(),
+    known: dict[int, dict[str, Entry]] | None = None,
 ) -> dict[str, Entry]:
     """Return a YAML map with its merge keys (`<<`) resolved; own keys win over merged ones.
 
-    Keys that are no text and keys that stand twice are reported and left out. `above` is for
-    the function itself: the maps that are being merged into.
+    Keys that are no text and keys that stand twice are reported and left out. `above` and
+    `known` are for the function itself: the maps that are being merged into, and those that were merged.
 
     Raises:
         Misfit: `node`, or what is merged into it, is not a map, or is merged into itself.
@@ -117,9 +122,13 @@ def entries(
             report(key, f"key {key.value} stands twice, first in line {line_of(own[key.value].key)}")
         else:
             own[key.value] = Entry(key, value)
+    known = {} if known is None else known
     for source in merged:
-        # What is wrong in there is told for the place where it stands.
-        for name, entry in entries(source, lambda *_: None, above=above | {id(node)}).items():
+        # Each is read once, or a few lines could take for ever.
+        if id(source) not in known:
+            # What is wrong in there is told for the place where it stands.
+            known[id(source)] = entries(source, lambda *_: None, above=above | {id(node)}, known=known)
+        for name, entry in known[id(source)].items():
             own.setdefault(name, entry)
     return own
 

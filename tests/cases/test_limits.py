@@ -1,6 +1,7 @@
 """Case 36: a release that is too big for its record."""
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -66,3 +67,54 @@ def _resident(pid):
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     raise AssertionError("no VmRSS")
+
+
+HOOKS = """\
+{{- range $i := until (int .Values.hooks) }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "fat-hook-{{ $i }}", annotations: {helm.sh/hook: pre-install}}
+{{- end }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "hooks"),
+    [
+        pytest.param(1_200_000, 0, id="far over the limit"),
+        # Helm begins it, cannot write down that the hooks have run, says that all is well, and leaves it pending.
+        pytest.param(781_500, 30, id="under the limit before the action, over it behind"),
+    ],
+)
+def test_a_chart_that_does_not_fit_is_refused_before_anything_is_written_and_heals_when_it_shrinks(
+    make_lab, size, hooks
+):
+    lab = make_lab("36")
+    blob = lab.folder / "chart" / "blob.bin"
+    blob.write_bytes(os.urandom(size))
+    lab.write("chart/templates/hooks.yaml", HOOKS)
+    lab.start()
+    lab.create()
+    lab.set_spec("fat", {"maps": 1, "hooks": hooks})
+    lab.reaches("fat", Deployed="False", ReleaseFailed="True", Irreconcilable="True", Stalled="True", timeout=60)
+    message = lab.conditions("fat")["Irreconcilable"]["message"]
+    for part in (LIMIT, f"blob.bin ({size} bytes)", "Nothing was changed", ".helmignore"):
+        assert part in message
+    assert lab.conditions("fat")["Irreconcilable"]["reason"] == "ReleaseTooLarge"
+    time.sleep(5)
+    assert lab.records("fat") == []
+    _has_maps(lab, 0)
+    assert len(lab.helm_runs()) <= 2  # No retries: at most a dry run for each of the two specs.
+
+    blob.write_bytes(os.urandom(1000))
+    lab.deployed("fat", revision=1, timeout=30)
+    _has_maps(lab, 1 + hooks)
+
+    blob.write_bytes(os.urandom(size))
+    lab.reaches("fat", Deployed="True", ReleaseFailed="True", Irreconcilable="True", says=[LIMIT], timeout=30)
+    assert lab.records("fat") == [(1, "deployed")]
+    blob.unlink()
+    lab.deployed("fat", revision=2, timeout=30)
+    lab.delete("fat")
+    lab.gone("fat")

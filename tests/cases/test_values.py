@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 
 import pytest
 import yaml
@@ -128,3 +129,48 @@ def test_case_07_no_spec_a_null_spec_and_an_empty_spec_mean_the_defaults(make_la
     after = lab.snapshot("empty", "nothing")
     assert [after["cr", name] for name in ("empty", "nothing")] == [before["cr", name] for name in ("empty", "nothing")]
     assert '"level": "error"' not in lab.log
+
+
+HOSTILE = {
+    "keys": {
+        "{{ .Values }}": "a",
+        "$(id)": "b",
+        "two\nlines": "c",
+        "quotes \" and '": "d",
+        "yes": "e",
+        "null": "f",
+        "1e3": "g",
+        "a.b[0],c=d": "h",
+        "<<": {"x": "y"},
+        "&anchor": "*alias",
+        "---": "...",
+        "k" * 1500: "long",
+    },
+    "words": ["yes", "~", "0x1f", "1_000", "2026-01-01", "<<", "!!int 1", "*a", "# no comment", "- a\n- b", "\u2028"],
+    "deep": json.loads("[" * 150 + "]" * 150),
+    "large": {str(number): "text that packs well " * 10 for number in range(4000)},
+}
+
+
+def test_hostile_specs_arrive_unchanged_or_are_refused_and_harm_nobody_else(make_lab):
+    lab = make_lab("04")
+    lab.start()
+    odd = {"word": "plain"}
+    bad = {
+        "too-deep-path": {"a": json.loads('{"a":' * 40 + "1000001" + "}" * 40)},
+        "too-much": {"noise": base64.b64encode(os.urandom(900_000)).decode()},
+    }
+    for name, spec in {**HOSTILE, **bad, "calm": {}}.items():
+        wrapped = {name: spec} if not isinstance(spec, dict) else spec
+        body = {"apiVersion": f"{lab.group}/v1alpha1", "kind": "Widget", "metadata": {"name": name}}
+        lab.api.post(lab.path(), {**body, "spec": {"odd": odd, "hostile": wrapped}})
+    for name in ("calm", *HOSTILE):
+        lab.deployed(name, revision=1, timeout=90)
+        spec = lab.cr(name)["spec"]
+        assert json.loads(lab.helm("get", "values", name, "--output=json")) == spec
+    lab.reaches("too-deep-path", Irreconcilable="True", Stalled="True", says=["hostile"], timeout=60)
+    lab.reaches("too-much", Irreconcilable="True", Stalled="True", says=["1048576", "values: "], timeout=60)
+    assert {lab.conditions(name)["Irreconcilable"]["reason"] for name in bad} == {"InvalidValues", "ReleaseTooLarge"}
+    assert [lab.records(name) for name in bad] == [[], []]
+    lab.set_spec("too-much", {"odd": odd})
+    lab.deployed("too-much", revision=1)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from helm_operator.helm import HelmCli
 from helm_operator.helm import command as module
 from helm_operator.helm.cli import remarks
 from helm_operator.helm.command import duration, environment
-from helm_operator.release import ChartInfo, DesiredRelease, InstallOptions, ReleaseKey, UpgradeOptions
+from helm_operator.release import ChartBulk, ChartInfo, DesiredRelease, InstallOptions, ReleaseKey, UpgradeOptions
 
 KEY = ReleaseKey("shop", "web")
 
@@ -65,6 +66,13 @@ RECORDING = "printf '%s\\n' \"$@\" > args; cat > stdin; env > env\n"
 STUBBORN = "trap '' TERM\n(trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done) &\nwait\nwait\nwait\n"
 
 
+RENDERING = f"""case "$*" in
+*--dry-run=server*) printf '%s\\n' "$@" > rendered; cat > /dev/null; cat rendering;;
+*) {RECORDING}
+esac
+"""
+
+
 def alive(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -106,6 +114,61 @@ async def test_upgrade_never_reuses_values_and_never_installs(script):
     assert "--reset-values" in args
     assert args[args.index("--history-max") + 1] == "3"
     assert not {"--install", "--wait", "--reuse-values", "--create-namespace"} & set(args)
+
+
+@pytest.mark.parametrize("verb", ["install", "upgrade"])
+async def test_a_chart_that_cannot_fit_into_a_record_starts_no_helm(script, verb):
+    helm = script.helm(RENDERING)
+    bulk = ChartBulk(900_000, (("data/blob.bin", 900_123), ("README.md", 12)))
+
+    with pytest.raises(HelmError) as caught:
+        await getattr(helm, verb)(desired({"a": "b"}, bulk=bulk))
+
+    assert caught.value.kind is HelmErrorKind.TOO_LARGE
+    for part in ("1048576", "1200000", "data/blob.bin (900123 bytes)", "values: ", ".helmignore"):
+        assert part in str(caught.value)
+    assert [path.name for path in script.path.parent.iterdir()] == ["helm"]
+
+
+@pytest.mark.parametrize("verb", ["install", "upgrade"])
+@pytest.mark.parametrize(
+    ("random_bytes", "fits"),
+    [(1_000, True), (700_000, True), (775_000, False)],
+    ids=["small", "large", "no room to grow"],
+)
+async def test_a_large_chart_is_rendered_and_measured_before_helm_acts(script, verb, random_bytes, fits):
+    helm = script.helm(RENDERING)
+    (script.path.parent / "rendering").write_bytes(os.urandom(random_bytes))
+    call = getattr(helm, verb)(desired(bulk=ChartBulk(300_000, (("blob", 300_000),))))
+
+    if fits:
+        await call
+        assert script.read("args").splitlines()[0] == verb
+    else:
+        with pytest.raises(HelmError, match="too large for its record") as caught:
+            await call
+        assert caught.value.kind is HelmErrorKind.TOO_LARGE
+        assert not (script.path.parent / "args").exists()
+    rendered = script.read("rendered").splitlines()
+    assert rendered[:2] == [verb, "web"]
+    assert {"--namespace", "--values", "--output=json"} <= set(rendered)
+
+
+async def test_large_values_are_measured_and_small_ones_cost_nothing(script):
+    helm = script.helm(RENDERING)
+    (script.path.parent / "rendering").write_bytes(b"{}")
+
+    await helm.install(desired({"a": "x" * 100_000}, bulk=ChartBulk(10_000)))
+    assert not (script.path.parent / "rendered").exists()
+    await helm.install(desired({"a": "x" * 300_000}, bulk=ChartBulk(10_000)))
+    assert (script.path.parent / "rendered").exists()
+
+
+async def test_a_rendering_that_fails_leaves_the_word_to_the_action(script):
+    helm = script.helm('case "$*" in *--dry-run=server*) exit 1;; esac\necho "Error: the action" >&2; exit 1')
+
+    with pytest.raises(HelmError, match=r"^the action$"):
+        await helm.install(desired(bulk=ChartBulk(300_000)))
 
 
 async def test_rollback_and_uninstall(script):

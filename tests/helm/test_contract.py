@@ -1,18 +1,24 @@
 """What the operator relies on in Helm: the same tests for the fake, for Helm 4 and for Helm 3."""
 
 import asyncio
+import base64
 import json
+import os
 import uuid
 from pathlib import Path
 
 import pytest
 
+from helm_operator.charts import load_chart
 from helm_operator.errors import HelmError, HelmErrorKind
 from helm_operator.helm import HelmCli, decode_release
+from helm_operator.helm.command import HelmCommand
+from helm_operator.helm.sizes import record_size, stored
 from helm_operator.kube.records import record_from_metadata
 from helm_operator.release import (
     INPUT_LABEL,
     OWNER_LABEL,
+    ChartBulk,
     ChartInfo,
     DesiredRelease,
     InstallOptions,
@@ -284,6 +290,38 @@ async def test_upgrade_makes_a_revision_and_forgets_the_old_values(stage):
     assert stage.content(2).values == {}
     assert stage.content(2).objects[0]["data"] == {"colour": "blue"}
     assert stage.records(stage.key())[0].input_digest == "d2"
+
+
+@pytest.mark.helm
+@pytest.mark.cluster
+@pytest.mark.parametrize("helm", ["helm3", "helm4"])
+async def test_the_size_of_a_record_is_told_to_within_one_percent(request, tmp_path, helm):
+    stage = RealStage(tmp_path, request.getfixturevalue(helm))
+    (stage.chart / "blob").write_bytes(os.urandom(700_000))
+    options = ["--namespace", stage.namespace, "--values=-"]
+    command = HelmCommand(stage.executable, kubeconfig=kubeconfig(), home=tmp_path / "home", grace=1.0)
+    rendered = await command.render("install", "web", stage.chart, *options, values=b"{}", timeout=60.0)
+    told = record_size(rendered)
+
+    assert stage.statuses() == []
+    await stage.helm.install(stage.desired(bulk=load_chart(stage.chart).bulk))
+    (secret,) = stage._secrets("owner=helm,name=web")
+    assert len(base64.b64decode(secret["data"]["release"])) == pytest.approx(told, rel=0.01)
+    assert told == pytest.approx(stored(load_chart(stage.chart).bulk.packed), rel=0.01)
+    stage.api.delete(f"/api/v1/namespaces/{stage.namespace}")
+
+
+async def test_a_chart_that_does_not_fit_into_a_record_is_refused_before_anything_is_written(stage):
+    bulk = ChartBulk(900_000, (("blob", 900_000),))
+    error = await fails(stage.helm.install(stage.desired(bulk=bulk)))
+    assert error.kind is HelmErrorKind.TOO_LARGE
+    assert "blob (900000 bytes)" in str(error)
+    assert stage.statuses() == []
+
+    await stage.helm.install(stage.desired())
+    error = await fails(stage.helm.upgrade(stage.desired({"colour": "red"}, bulk=bulk)))
+    assert error.kind is HelmErrorKind.TOO_LARGE
+    assert stage.statuses() == [(1, "deployed")]
 
 
 async def test_upgrade_keeps_no_more_revisions_than_asked(stage):

@@ -2,6 +2,7 @@ import gzip
 import io
 import os
 import tarfile
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,21 @@ def packed(files, top="web/", *, kind=tarfile.REGTYPE):
             member.size = len(data) if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(data))
     return target.getvalue()
+
+
+def claiming(size):
+    """Return an archive whose only member claims more bytes than there are."""
+    member = tarfile.TarInfo("web/x")
+    member.size = size
+    return gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+
+
+def sparse(size):
+    """Return an archive with a file that is one hole of `size` bytes."""
+    member = tarfile.TarInfo("web/x")
+    member.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,0"}
+    member.pax_headers |= {"GNU.sparse.size": str(size), "GNU.sparse.name": "web/x"}
+    return gzip.compress(member.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
 
 
 def refusal(path):
@@ -97,6 +113,27 @@ def test_the_digest_does_not_know_packaging_times_or_what_has_no_effect(write, t
     marked = load_chart(write({"values.yaml": "\ufeffreplicas: 1\n"}, "plain")).info
     archive.write_bytes(packed(FILES | {"values.yaml": "\ufeffreplicas: 1\n"}))
     assert plain == marked == load_chart(archive).info
+
+
+def test_the_bulk_of_a_chart_is_what_its_own_files_take_in_a_record(write):
+    noise = os.urandom(300_000)
+    small = load_chart(write(FILES, "small")).bulk
+    large = load_chart(
+        write(
+            FILES
+            | {"blob": noise, "text": "x" * 400_000, "charts/a/blob": noise}
+            | {"charts/a/Chart.yaml": "name: a\nversion: 1.0.0"}
+        )
+    ).bulk
+
+    assert 0 < small.packed < 1000
+    assert 300_000 < large.packed < 310_000  # What repeats itself packs well, and subcharts are not stored.
+    assert large.largest[:2] == (("text", 400_000), ("blob", 300_000))
+
+
+def test_measuring_a_chart_ends_where_it_cannot_fit_any_more(write):
+    chart = load_chart(write(FILES | {"a": os.urandom(6_000_000), "b": os.urandom(6_000_000)}))
+    assert 4_000_000 < chart.bulk.packed < 7_000_000
 
 
 def test_annotations_count_with_every_character(write):
@@ -201,7 +238,18 @@ def test_a_missing_chart_and_links_that_lead_nowhere_are_told(write, tmp_path):
         pytest.param(packed({"x": "x"}, "../"), "leads out of the chart", id="a top directory that leads out"),
         pytest.param(packed({"c:/x": "x"}), "leads out of the chart", id="a drive"),
         pytest.param(packed({"Chart.yaml": CHART_YAML}, ""), "at the top of the archive", id="no directory"),
-        pytest.param(packed({"x": ""}, kind=tarfile.SYMTYPE), "is a link or a device", id="a link"),
+        pytest.param(packed({"x": ""}, kind=tarfile.SYMTYPE), "'web/x' in the archive is a link", id="a link"),
+        pytest.param(packed({"x": ""}, kind=tarfile.LNKTYPE), "'web/x' in the archive is a link", id="a hard link"),
+        pytest.param(packed({"x": ""}, kind=tarfile.CHRTYPE), "a device", id="a character device"),
+        pytest.param(packed({"x": ""}, kind=tarfile.BLKTYPE), "a device", id="a block device"),
+        pytest.param(packed({"x": ""}, kind=tarfile.FIFOTYPE), "a device", id="a pipe"),
+        pytest.param(sparse(8 * 1024**3), "'web/x' in the archive is a link, a device or a sparse", id="a sparse file"),
+        pytest.param(claiming(8 * 1024**3), "a broken one, at 'web/x'", id="a size without the bytes"),
+        pytest.param(
+            packed(FILES | {"charts/a.tgz": packed({"../../x": ""}, "a/")}),
+            "charts/a.tgz: 'a/../../x' in the archive leads out of the chart",
+            id="in a packed subchart",
+        ),
         pytest.param(packed({"./x": "1", "x": "2"}), "more than once", id="a file twice"),
     ],
 )
@@ -212,17 +260,38 @@ def test_a_broken_or_suspicious_archive_is_refused(tmp_path, data, fault):
     assert fault in refusal(path)
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_fills_the_memory():
-    bomb = packed({"zeros": bytes(3_000_000)})
+@pytest.mark.parametrize(
+    ("files", "member"),
+    [
+        pytest.param({"zeros": bytes(3_000_000)}, "'web/zeros'", id="one large file"),
+        pytest.param({f"{n}": "" for n in range(3000)}, "what follows 'web/19", id="many empty files"),
+        pytest.param({"charts/a.tgz": packed({"zeros": bytes(3_000_000)})}, "'web/zeros'", id="an archive within"),
+    ],
+)
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_fills_the_memory(files, member):
+    bomb = packed(FILES | files)
 
-    assert len(bomb) < 10_000
-    with pytest.raises(ChartProblem, match="Helm's limit"):
-        read_archive(io.BytesIO(bomb), Budget(1_000_000))
+    assert len(bomb) < 50_000
+    tracemalloc.start()
+    budget = Budget(1_000_000)
+    with pytest.raises(ChartProblem, match="Helm's limit") as caught:
+        read_archive(io.BytesIO(read_archive(io.BytesIO(bomb), budget)["charts/a.tgz"]), budget)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert member in str(caught.value)
+    assert peak < 6_000_000
 
 
 def test_a_directory_that_is_too_large_is_refused(write):
-    with pytest.raises(ChartProblem, match="Helm's limit"):
+    with pytest.raises(ChartProblem, match=r"Helm's limit; the limit was passed at 'Chart\.yaml'"):
         read_directory(write(FILES), Budget(10))
+
+
+def test_more_files_than_can_be_read_in_time_are_refused(write):
+    with pytest.raises(ChartProblem, match=r"more than 2 files; the limit was passed at 'values\.yaml'"):
+        read_directory(write(FILES), Budget(files=2))
+    with pytest.raises(ChartProblem, match=r"more than 2 files; the limit was passed at 'web/templates/cm\.yaml'"):
+        read_archive(io.BytesIO(packed(FILES)), Budget(files=2))
 
 
 @pytest.mark.parametrize(

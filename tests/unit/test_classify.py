@@ -99,6 +99,25 @@ def test_words_of_authors_do_not_change_the_kind():
     assert helm_error(text, 1).kind is HelmErrorKind.RENDER
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'update: failed to update: Secret "sh.helm.release.v1.a.v1" is invalid: data: Too long: may not be more than',
+        "create: failed to create: etcdserver: request is too large",
+    ],
+)
+def test_a_record_that_is_too_large_is_told_with_what_helps(text):
+    error = helm_error(f"Error: UPGRADE FAILED: {text}", 1)
+    assert error.kind is HelmErrorKind.TOO_LARGE
+    assert "1048576" in str(error)
+    assert ".helmignore" in str(error)
+
+
+def test_an_object_that_is_too_large_is_no_outage():
+    text = "Error: UPGRADE FAILED: server-side apply failed for object a/b: etcdserver: request is too large"
+    assert helm_error(text, 1).kind is HelmErrorKind.INVALID
+
+
 def test_warnings_around_the_error_go():
     text = (
         "WARNING: Kubernetes configuration file is group-readable. This is insecure. Location: /k\n"
