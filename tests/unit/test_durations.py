@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from helm_operator.durations import format_duration, parse_duration
@@ -45,6 +45,7 @@ def test_durations_are_written_as_go_writes_them(seconds, text):
 
 
 @given(st.integers(-(10**15), 10**15))
+@example(579_814_233_233_051)
 def test_a_written_duration_reads_back_the_same(microseconds):
     seconds = microseconds / 1e6
 
