@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 _DEFAULTS: Final = Settings()
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -83,9 +84,15 @@ def _run(options: argparse.Namespace) -> int:
 async def _serve(watches: Watches, settings: Settings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDING:
         loop.add_signal_handler(number, stop.set)
-    await Operator(watches, settings).run(stop)
+    try:
+        await Operator(watches, settings).run(stop)
+    finally:
+        # The loop would take its handlers away, and one more signal make an orderly end look like a crash.
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 import urllib.request
 from pathlib import Path
@@ -152,6 +153,16 @@ def test_a_pause_holds_everything_back_but_the_deletion(make_lab):
     lab.delete("calm")
     lab.gone("calm")
     assert lab.records("calm") == []
+
+
+def test_signals_that_are_repeated_until_the_end_change_nothing(make_lab):
+    lab = make_lab("27")
+    operator = lab.start()
+    while operator.process.poll() is None:
+        operator.process.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
+    assert operator.stop() == 0
+    assert '"msg": "stopped"' in operator.log
 
 
 def test_a_failed_upgrade_is_rolled_back_where_the_watch_says_so(make_lab):
